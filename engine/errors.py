@@ -1,12 +1,12 @@
 """What can go wrong in the machine room, as one small tree.
 
-    EngineError                 every error of this package: a sentence and a remedy
-    ├── SpecError               a deployment that cannot be run as written; names the key
-    ├── PlacementError          GPUs that do not exist, are given twice, or cannot be shared
-    ├── LaunchError             an engine that could not be started (interpreter, socket, port)
-    ├── UnknownTargetError      a name that is no engine, deployment or GPU
-    ├── StateError              an action that the engine's present state does not allow
-    └── GatewayError            the gateway could not be started (port in use)
+EngineError                 every error of this package: a sentence and a remedy
+├── SpecError               a deployment that cannot be run as written; names the key
+├── PlacementError          GPUs that do not exist, are given twice, or cannot be shared
+├── LaunchError             an engine that could not be started (interpreter, socket, port)
+├── UnknownTargetError      a name that is no engine, deployment or GPU
+├── StateError              an action that the engine's present state does not allow
+└── GatewayError            the gateway could not be started (port in use)
 """
 
 from __future__ import annotations

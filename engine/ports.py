@@ -33,8 +33,16 @@ class Recorder(Protocol):
         ...
 
     async def launch_started(
-        self, *, engine: str, at_s: float, pid: int, session_id: int, start_ticks: int, boot_id: str, log_path: str,
-        argv: Sequence[str]
+        self,
+        *,
+        engine: str,
+        at_s: float,
+        pid: int,
+        session_id: int,
+        start_ticks: int,
+        boot_id: str,
+        log_path: str,
+        argv: Sequence[str],
     ) -> int:
         """Keep a launch; returns its id."""
         ...
