@@ -5,13 +5,30 @@ aiohttp is imported when the first request is made: it takes 200 ms, and a scree
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from typing import Protocol, TypeVar
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
+from cockpit.chat_stream import ChatChunk, StreamBrokenError, parse_line
 from engine.api import schema
 from engine.events import Event
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = [
+    "ChatChunk",
+    "ClientError",
+    "NodeApi",
+    "NodeClient",
+    "NodeRefusedError",
+    "NodeUnreachableError",
+]
 
 T = TypeVar("T")
 
@@ -44,18 +61,6 @@ class NodeRefusedError(ClientError):
         super().__init__(message, hint)
         self.status = status
         self.kind = kind
-
-
-class ChatChunk(msgspec.Struct, frozen=True):
-    """A piece of a streamed answer."""
-
-    text: str = ""
-    reasoning: str = ""
-    served_by: str | None = None
-    finish_reason: str | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
 
 
 class NodeApi(Protocol):
@@ -163,7 +168,7 @@ class NodeClient:
         return (await self._call("GET", "/v1/launches", schema.LaunchesReply, query=query)).launches
 
     async def log(self, engine: str, launch: int | None, offset: int, limit: int = 65_536) -> schema.LogChunk:
-        """A piece of a launch's log; without `launch` the newest one's. A negative offset counts from the end."""
+        """A piece of a launch's log, the newest without `launch`; a negative offset counts from the end."""
         query = {"engine": engine, "offset": str(offset), "limit": str(limit)}
         if launch is not None:
             query["launch"] = str(launch)
@@ -270,9 +275,11 @@ class NodeClient:
                 served_by = response.headers.get(schema.REPLICA_HEADER)
                 yield ChatChunk(served_by=served_by)
                 async for line in response.content:
-                    chunk = _chat_chunk(line, served_by)
+                    chunk = parse_line(line, served_by)
                     if chunk is not None:
                         yield chunk
+        except StreamBrokenError as error:
+            raise NodeRefusedError(error.body.message, error.body.hint, status=502) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error
 
@@ -346,58 +353,3 @@ async def _refuse(response: aiohttp.ClientResponse) -> None:
     except msgspec.DecodeError:
         error = schema.ErrorBody(message=f"HTTP {response.status}: {raw[:200].decode(errors='replace')}")
     raise NodeRefusedError(error.message, error.hint, status=response.status, kind=error.kind)
-
-
-class _Details(msgspec.Struct, frozen=True):
-    cached_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct, frozen=True):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-
-
-class _Delta(msgspec.Struct, frozen=True):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-
-
-class _Choice(msgspec.Struct, frozen=True):
-    delta: _Delta = _Delta()
-    finish_reason: str | None = None
-
-
-class _StreamBody(msgspec.Struct, frozen=True):
-    choices: list[_Choice] = []
-    usage: _Usage | None = None
-    error: schema.ErrorBody | None = None
-
-
-def _chat_chunk(line: bytes, served_by: str | None) -> ChatChunk | None:
-    """One line of a server-sent event stream, or None where it says nothing.
-
-    Raises:
-        NodeRefusedError: the line is an error event.
-    """
-    if not line.startswith(b"data:"):
-        return None
-    payload = line[5:].strip()
-    if not payload or payload == b"[DONE]":
-        return None
-    body = msgspec.json.decode(payload, type=_StreamBody)
-    if body.error is not None:
-        raise NodeRefusedError(body.error.message, body.error.hint, status=502, kind=body.error.kind)
-    choice = body.choices[0] if body.choices else _Choice()
-    usage = body.usage or _Usage()
-    details = usage.prompt_tokens_details or _Details()
-    return ChatChunk(
-        text=choice.delta.content or "",
-        reasoning=choice.delta.reasoning_content or choice.delta.reasoning or "",
-        served_by=served_by,
-        finish_reason=choice.finish_reason,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        cached_tokens=details.cached_tokens,
-    )
