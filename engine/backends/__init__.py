@@ -1,0 +1,1 @@
+"""From a replica's spec to the command that runs it."""

@@ -1,0 +1,71 @@
+"""The log of each launch: one file, kept until it is old enough."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+KEPT_PER_ENGINE = 20
+"""Launches whose logs are kept: a crash loop must not push its first failure out at once."""
+TAIL_BYTES = 64 * 1024
+"""What is read of a log's end to explain an exit: a CUDA traceback with its causes takes 10 to 30 kB."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def folder(logs_dir: Path, engine: str) -> Path:
+    """Where an engine's logs lie: `qwen/0` in `qwen-0`. Names hold no character that could leave the folder."""
+    return logs_dir / _UNSAFE.sub("-", engine)
+
+
+def new_path(logs_dir: Path, engine: str, at_s: float, pid_hint: int) -> Path:
+    """The file for a launch at this time, sortable by name."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at_s))
+    return folder(logs_dir, engine) / f"{stamp}-{pid_hint}.log"
+
+
+def prune(logs_dir: Path, engine: str) -> None:
+    """Remove the oldest logs beyond those kept."""
+    files = sorted(folder(logs_dir, engine).glob("*.log"))
+    for old in files[:-KEPT_PER_ENGINE]:
+        old.unlink(missing_ok=True)
+
+
+def tail(path: Path, limit_bytes: int = TAIL_BYTES) -> list[str]:
+    """The last lines of a log; empty when it is gone."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - limit_bytes))
+            return file.read(limit_bytes).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+@dataclass
+class Follower:
+    """Reads what was added to a log since the last look, bounded per look."""
+
+    path: Path
+    _offset: int = 0
+    _partial: str = field(default="")
+
+    def new_lines(self, limit_bytes: int = 256 * 1024) -> list[str]:
+        """Whole lines since the last call; a progress bar's carriage returns count as line ends."""
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, 2)
+                # Behind by more than the limit: what matters is the newest.
+                self._offset = max(min(self._offset, size), size - limit_bytes)
+                file.seek(self._offset)
+                data = file.read(limit_bytes)
+        except OSError:
+            return []
+        self._offset += len(data)
+        *whole, self._partial = (
+            (self._partial + data.decode(errors="replace")).replace("\r", "\n").split("\n")
+        )
+        self._partial = self._partial[-4096:]
+        return whole

@@ -1,0 +1,96 @@
+"""One engine process: spawned at once, waited for without a thread, known by its session."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from engine.backends.plan import LaunchPlan
+from engine.errors import LaunchError
+from engine.supervisor import sessions
+
+
+class EngineProcess:
+    """A running engine and what it spawned.
+
+    Spawning is one synchronous call (a vfork, below a few ms): there is no moment in which a
+    cancelled caller could lose a process that already runs. The exit is seen through a pidfd.
+    """
+
+    def __init__(self, child: subprocess.Popen[bytes], start_ticks: int, log_path: Path) -> None:
+        self._child = child
+        self.pid = child.pid
+        self.session_id = child.pid
+        self.start_ticks = start_ticks
+        self.log_path = log_path
+
+    @classmethod
+    def spawn(cls, plan: LaunchPlan, log_path: Path) -> EngineProcess:
+        """Start the command in a new session with its output in `log_path`, never in a pipe:
+        a pipe breaks the engine when the node dies.
+
+        Raises:
+            LaunchError: the command cannot be executed, or the log cannot be written.
+        """
+        try:
+            log_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise LaunchError(
+                f"the log {log_path} cannot be written: {error.strerror}", "free or unlock the state folder"
+            ) from error
+        try:
+            child = subprocess.Popen(
+                plan.argv,
+                env=plan.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd="/",
+            )
+        except OSError as error:
+            raise LaunchError(
+                f"{plan.argv[0]} cannot be run: {error.strerror}",
+                "set `python` to an interpreter that has vLLM",
+            ) from error
+        finally:
+            os.close(log)
+        found = sessions.find(child.pid)
+        return cls(child, found.start_ticks if found else 0, log_path)
+
+    async def wait(self) -> int:
+        """Wait for the leader to end: its exit code, or the negated signal. May be called again."""
+        loop = asyncio.get_running_loop()
+        while (code := self._child.poll()) is None:
+            ended = loop.create_future()
+            pidfd = os.pidfd_open(self.pid)
+            try:
+                loop.add_reader(pidfd, _resolve, ended)
+                await ended
+            finally:
+                loop.remove_reader(pidfd)
+                os.close(pidfd)
+        return code
+
+    def returncode(self) -> int | None:
+        """As `wait`, or None while it runs."""
+        return self._child.poll()
+
+    def members(self) -> tuple[sessions.Process, ...]:
+        """What lives of the session, the leader among it."""
+        self._child.poll()  # clears the leader's zombie
+        return sessions.members(self.session_id, self.start_ticks)
+
+    def terminate(self) -> None:
+        """SIGTERM to the leader."""
+        if self._child.poll() is None:
+            self._child.send_signal(signal.SIGTERM)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
