@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from engine.events import Event
-from engine.model import ExitCause, Frame, GpuReading, ReplicaSpec
+from engine.model import DeploymentSpec, ExitCause, Frame, GpuReading
 
 
 class Clock(Protocol):
@@ -90,9 +90,17 @@ class Traffic(Protocol):
         ...
 
 
-class Listener(Protocol):
-    """Told of every change of the fleet."""
+class Wishes(Protocol):
+    """What operators want to run, kept across restarts of the node."""
 
-    def __call__(self, replica: ReplicaSpec) -> None:
-        """The engine changed."""
+    async def set_wanted(self, engines: Sequence[str], wanted: bool) -> None:
+        """Whether these engines should be running."""
+        ...
+
+    async def keep_deployment(self, deployment: DeploymentSpec) -> None:
+        """A deployment to bring back."""
+        ...
+
+    async def forget_deployment(self, name: str) -> None:
+        """A deployment that is not to come back."""
         ...

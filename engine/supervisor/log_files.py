@@ -16,7 +16,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def folder(logs_dir: Path, engine: str) -> Path:
-    """Where an engine's logs lie: `qwen/0` in `qwen-0`. Names hold no character that could leave the folder."""
+    """Where an engine's logs lie: `qwen/0` in `qwen-0`; no character of a name can leave the folder."""
     return logs_dir / _UNSAFE.sub("-", engine)
 
 

@@ -69,7 +69,7 @@ def every_process() -> Iterator[Process]:
 
 
 def members(session_id: int, started_after_ticks: int) -> tuple[Process, ...]:
-    """Living processes of a session, zombies left out: they hold nothing and only their parent can clear them.
+    """Living processes of a session. Zombies are left out: they hold nothing, and only a parent clears them.
 
     `started_after_ticks` is the leader's start: members of an older session of that number are not ours.
     """
