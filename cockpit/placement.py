@@ -158,7 +158,7 @@ def _check_sharing(placed: Sequence[ReplicaSpec]) -> None:
 
 
 def memory_share(args: Mapping[str, ArgValue]) -> float | None:
-    """Ratio of a GPU's memory that arguments claim; 0 where the KV cache is sized in bytes, None if unsaid."""
+    """Ratio of a GPU's memory that arguments claim; 0 where the KV cache is in bytes, None if unsaid."""
     named = {key.lstrip("-").replace("_", "-"): value for key, value in args.items()}
     if "kv-cache-memory-bytes" in named:  # overrides the ratio
         return 0.0
