@@ -5,7 +5,7 @@ Codes: `nvmlReturn_t` of nvml.h. Kept as numbers, since the bindings are loaded 
 
 from __future__ import annotations
 
-_NOT_SUPPORTED = 3
+NOT_SUPPORTED = 3
 _NO_PERMISSION = 4
 _INSUFFICIENT_POWER = 8
 _DRIVER_NOT_LOADED = 9
@@ -19,7 +19,7 @@ _VERSION_MISMATCH = 18
 _ARGUMENT_VERSION_MISMATCH = 25
 _DEPRECATED = 26
 
-UNSUPPORTED = frozenset({_NOT_SUPPORTED, _FUNCTION_NOT_FOUND, _ARGUMENT_VERSION_MISMATCH, _DEPRECATED})
+UNSUPPORTED = frozenset({NOT_SUPPORTED, _FUNCTION_NOT_FOUND, _ARGUMENT_VERSION_MISMATCH, _DEPRECATED})
 """This GPU with this driver never answers this call."""
 
 FAILED_GPU = frozenset({_INSUFFICIENT_POWER, _IRQ_ISSUE, _GPU_IS_LOST, _RESET_REQUIRED})
@@ -37,7 +37,7 @@ _SOURCE = {
 }
 
 _GPU = {
-    _NOT_SUPPORTED: "this GPU gives no readings",
+    NOT_SUPPORTED: "this GPU gives no readings",
     _NO_PERMISSION: "no permission to read this GPU; check the rights on its /dev/nvidia device",
     _INSUFFICIENT_POWER: "not enough power; check the GPU's power connectors",
     _IRQ_ISSUE: "the kernel gets no interrupts from this GPU; see dmesg",

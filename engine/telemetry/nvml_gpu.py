@@ -10,7 +10,7 @@ import msgspec
 
 from engine.model import GpuReading
 from engine.ports import Clock
-from engine.telemetry.nvml_errors import FAILED_GPU, UNSUPPORTED, gpu_problem
+from engine.telemetry.nvml_errors import FAILED_GPU, NOT_SUPPORTED, UNSUPPORTED, gpu_problem
 
 _SYSFS = Path("/sys/bus/pci/devices")
 _ALL_LINKS = 0xFFFFFFFF
@@ -82,7 +82,7 @@ class GpuProbe:
             self._handle = None
             self._links.clear()
             return msgspec.structs.replace(self.identity, at_s=at_s, problem=gpu_problem(failed.code))
-        problem = gpu_problem(self._error) if self._answers == 0 and self._error is not None else None
+        problem = None if self._answers else gpu_problem(self._error or NOT_SUPPORTED)
         return msgspec.structs.replace(self.identity, at_s=at_s, problem=problem, **values)
 
     def _begin(self) -> None:

@@ -158,7 +158,13 @@ def test_a_gpu_that_may_not_be_opened_says_so(nvml: FakeNvml, probe: GpuProbe) -
     assert probe.read().uuid == nvml.gpus[2].uuid
 
 
-def test_a_gpu_that_answers_nothing_says_why(nvml: FakeNvml, probe: GpuProbe) -> None:
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(pynvml.NVML_ERROR_NO_PERMISSION, "permission"), (pynvml.NVML_ERROR_NOT_SUPPORTED, "no readings")],
+)
+def test_a_gpu_that_answers_nothing_keeps_saying_why(
+    nvml: FakeNvml, probe: GpuProbe, code: int, words: str
+) -> None:
     gpu = nvml.gpus[2]
     for call in (
         "UtilizationRates",
@@ -172,10 +178,11 @@ def test_a_gpu_that_answers_nothing_says_why(nvml: FakeNvml, probe: GpuProbe) ->
         "PcieThroughput",
         "FieldValues",
     ):
-        gpu.errors[f"nvmlDeviceGet{call}"] = pynvml.NVML_ERROR_NO_PERMISSION
-    reading = probe.read()
-    assert reading.problem is not None and "permission" in reading.problem
-    assert set(values(reading).values()) == {None}
+        gpu.errors[f"nvmlDeviceGet{call}"] = code
+    for _ in range(2):
+        reading = probe.read()
+        assert words in str(reading.problem)
+        assert set(values(reading).values()) == {None}
 
 
 @pytest.mark.parametrize("content", ["-1\n", "", None])
