@@ -21,6 +21,9 @@ class GatewayLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Longest time that a client may leave its answer unread while the engine is held back for it."""
     client_idle_s: float = 75.0
     """How long an idle client connection is kept."""
+    linger_s: float = 2.0
+    """How long the rest of a refused body is read and dropped, so that the client sees the refusal
+    instead of a reset."""
     answer_buffer_bytes: int = 2**20
     """Up to here an answer that is no stream is collected before its first byte goes out, so that an
     engine that breaks within it gives a clean 502 instead of a cut connection."""

@@ -8,13 +8,10 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import HttpVersion11, web
 
+from engine.gateway.limits import GatewayLimits
 from engine.gateway.refusal import Refusal
 
 log = logging.getLogger(__name__)
-
-LINGER_S = 2.0
-"""How long the rest of a refused body is read and dropped, so that the client sees the refusal instead
-of a reset."""
 
 
 class OpenAiProtocol(web.RequestHandler):
@@ -43,18 +40,18 @@ class OpenAiServer(web.Server):
     """Makes the protocols. A client that hangs up cancels its handler."""
 
     def __init__(
-        self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], *, client_idle_s: float
+        self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], *, limits: GatewayLimits
     ) -> None:
         super().__init__(handler, handler_cancellation=True)
-        self._client_idle_s = client_idle_s
+        self._limits = limits
 
     def __call__(self) -> web.RequestHandler:
         """A protocol for a new connection."""
         return OpenAiProtocol(
             self,
             loop=asyncio.get_running_loop(),
-            keepalive_timeout=self._client_idle_s,
-            lingering_time=LINGER_S,
+            keepalive_timeout=self._limits.client_idle_s,
+            lingering_time=self._limits.linger_s,
             access_log=None,  # type: ignore[arg-type]  # aiohttp's own runners pass None to mean no log
         )
 

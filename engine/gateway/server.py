@@ -60,7 +60,7 @@ class Gateway:
         bound = await bind(host, port)
         address = bound.getsockname()
         self._runner = web.ServerRunner(
-            OpenAiServer(self._on_tcp, client_idle_s=self._limits.client_idle_s), shutdown_timeout=CUT_S
+            OpenAiServer(self._on_tcp, limits=self._limits), shutdown_timeout=CUT_S
         )
         await self._runner.setup()
         await web.SockSite(self._runner, bound).start()
