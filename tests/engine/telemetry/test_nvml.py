@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -180,3 +182,8 @@ async def test_answers_that_make_no_sense_are_that_gpus_problem(nvml: FakeNvml, 
 def test_whether_nvml_is_there_is_whether_its_library_loads() -> None:
     assert nvml_available("libc.so.6")
     assert not nvml_available("libnothing-of-this-name.so.1")
+
+
+def test_the_bindings_are_not_imported_before_the_first_read() -> None:
+    code = "import sys, engine.telemetry.nvml, engine.telemetry.sampler; sys.exit('pynvml' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0
