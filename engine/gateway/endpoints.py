@@ -34,6 +34,9 @@ MODELS = "/v1/models"
 CLOSING_RETRY_S = 5
 """A node that goes down for a restart is back within seconds."""
 
+CUT_S = 1.0
+"""How long a request that was cut may take to leave."""
+
 
 class Endpoints:
     """From a request's path to its answer; the one place where an unforeseen error ends."""
@@ -85,6 +88,8 @@ class Endpoints:
             await asyncio.wait(self._open, timeout=deadline_s)
         for task in self._open:
             task.cancel()
+        if self._open:
+            await asyncio.wait(self._open, timeout=CUT_S)
 
     async def _answer(self, exchange: Exchange, path: str) -> web.StreamResponse:
         try:

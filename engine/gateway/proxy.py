@@ -13,6 +13,7 @@ import logging
 from functools import partial
 
 from aiohttp import (
+    ClientConnectionResetError,
     ClientConnectorError,
     ClientError,
     ClientOSError,
@@ -40,6 +41,10 @@ log = logging.getLogger(__name__)
 STALE_RESET_S = 1.0
 """A connection closed for idleness fails as soon as it is written to: on one machine within a
 millisecond, and within this on a loaded one."""
+
+RESETS = (ClientOSError, ClientConnectionResetError, ServerDisconnectedError)
+"""How aiohttp tells of a connection that the other side closed: on reading, before writing, or with a
+clean end."""
 
 
 class UnreachableError(Exception):
@@ -119,7 +124,7 @@ class Proxy:
         sent = self._clock.monotonic()
         try:
             return await post(attempt, fresh=False)
-        except (ClientOSError, ServerDisconnectedError) as error:
+        except RESETS as error:
             at_once = self._clock.monotonic() - sent < STALE_RESET_S
             if not (attempt.reused and at_once and not _answer_began(error)):
                 raise broke(error, replica, self._limits) from error
@@ -154,6 +159,6 @@ class Proxy:
             raise UnreachableError from error
 
 
-def _answer_began(error: ClientOSError | ServerDisconnectedError) -> bool:
+def _answer_began(error: ClientError) -> bool:
     # aiohttp puts what it had parsed of an answer's head in place of the message.
     return isinstance(error, ServerDisconnectedError) and not isinstance(error.message, str)

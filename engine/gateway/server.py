@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from engine.errors import StateError
-from engine.gateway.endpoints import Endpoints
+from engine.gateway.endpoints import CUT_S, Endpoints
 from engine.gateway.fleet import Fleet
 from engine.gateway.ledger import Ledger
 from engine.gateway.limits import GatewayLimits
@@ -21,8 +21,8 @@ from engine.routing.replicas import ReplicaTable
 
 CLOSE_S = 5.0
 """How long open requests may run on after the gateway was told to close."""
-CUT_S = 1.0
-"""How long a request that was cut may take to leave."""
+BACKLOG = 1024
+"""Connections that the kernel holds while the loop is busy: a burst of clients is not turned away."""
 
 
 class Gateway:
@@ -63,7 +63,7 @@ class Gateway:
             OpenAiServer(self._on_tcp, limits=self._limits), shutdown_timeout=CUT_S
         )
         await self._runner.setup()
-        await web.SockSite(self._runner, bound).start()
+        await web.SockSite(self._runner, bound, backlog=BACKLOG).start()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         self._listen = f"{shown}:{address[1]}"
         return self._listen

@@ -13,10 +13,17 @@ Turn = Callable[[int, int, asyncio.StreamWriter], Awaitable[bool]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
 
+class Seen(list[tuple[int, int]]):
+    """The (connection, request) pairs that came."""
+
+    port = 0
+    """Where it listens, on TCP."""
+
+
 @asynccontextmanager
-async def raw_engine(uds: Path, turn: Turn) -> AsyncIterator[list[tuple[int, int]]]:
-    """Serve until the block ends; yields the (connection, request) pairs seen."""
-    seen: list[tuple[int, int]] = []
+async def raw_engine(where: Path | tuple[str, int], turn: Turn) -> AsyncIterator[Seen]:
+    """Serve on a Unix socket or on TCP until the block ends."""
+    seen = Seen()
     connections = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,7 +45,11 @@ async def raw_engine(uds: Path, turn: Turn) -> AsyncIterator[list[tuple[int, int
                 request += 1
         writer.close()
 
-    server = await asyncio.start_unix_server(serve, uds)
+    if isinstance(where, Path):
+        server = await asyncio.start_unix_server(serve, where)
+    else:
+        server = await asyncio.start_server(serve, *where)
+        seen.port = server.sockets[0].getsockname()[1]
     try:
         yield seen
     finally:

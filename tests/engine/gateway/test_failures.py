@@ -10,6 +10,7 @@ import pytest
 from aiohttp import ClientPayloadError, web
 
 from engine.gateway.limits import GatewayLimits
+from engine.model import Endpoint
 from tests.engine.gateway.raw_engine import OK, raw_engine
 from tests.engine.gateway.support import replica, says_hello, stand, streams
 from tests.support.wait_until import wait_until
@@ -247,3 +248,33 @@ async def test_a_replica_that_goes_away_keeps_its_open_stream(tmp_path: Path) ->
             await here.chat(model="llama")
             gate.set()
             assert await answer.read() == b"data: 2\n\n"
+
+
+async def test_an_engine_on_loopback_tcp_is_reached(tmp_path: Path) -> None:
+    async def turn(_connection: int, _request: int, writer: asyncio.StreamWriter) -> bool:
+        writer.write(OK)
+        return True
+
+    async with stand(tmp_path) as here, raw_engine(("127.0.0.1", 0), turn) as seen:
+        here.replicas = (replica("qwen/0", endpoint=Endpoint(host="127.0.0.1", port=seen.port)),)
+        assert [(await here.chat())[0] for _ in range(2)] == [200, 200]
+        assert seen == [(0, 0), (0, 1)]
+
+
+async def test_a_client_that_never_reads_is_cut_and_its_request_ended(tmp_path: Path) -> None:
+    async def script(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        while True:
+            await response.write(b"x" * 65_536)
+
+    async with stand(tmp_path, GatewayLimits(client_stall_s=0.1)) as here:
+        engine = await here.engine("qwen/0", script)
+        host, _, port = here.address.partition(":")
+        _, writer = await asyncio.open_connection(host, int(port), limit=1024)
+        writer.write(
+            b'POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{"model":"qwen"}'
+        )
+        await wait_until(lambda: engine.aborted == 1)
+        await wait_until(lambda: here.gateway.in_flight("qwen/0") == 0)
+        writer.close()

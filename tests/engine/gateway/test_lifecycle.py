@@ -114,6 +114,13 @@ async def test_a_replica_is_pinned_on_the_mount_and_nowhere_else(tmp_path: Path)
             ) as answer:
                 served.add(answer.headers["X-Cockpit-Served-By"])
         assert len(served) == 3
+        await here.gateway.close()
+        async with ClientSession(connector=UnixConnector(str(tmp_path / "api.sock"))) as own:
+            async with own.post("http://node/openai/v1/completions", json={"model": "qwen"}) as answer:
+                assert answer.status == 503
+                assert "Retry-After" in answer.headers
+            async with own.get("http://node/openai/health") as answer:
+                assert answer.status == 503
         await runner.cleanup()
 
 
