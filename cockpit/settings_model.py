@@ -64,9 +64,9 @@ class StorageConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A whole config file."""
 
-    node: NodeConfig = NodeConfig()
-    gateway: GatewayConfig = GatewayConfig()
-    storage: StorageConfig = StorageConfig()
+    node: NodeConfig = msgspec.field(default_factory=NodeConfig)
+    gateway: GatewayConfig = msgspec.field(default_factory=GatewayConfig)
+    storage: StorageConfig = msgspec.field(default_factory=StorageConfig)
     engine: tuple[DeploymentSpec, ...] = ()
     """The deployments, one `[[engine]]` each."""
 
