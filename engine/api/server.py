@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from engine.api import schema
-from engine.api.control import Control
+from engine.api.control import Control, Memory
 from engine.api.peers import peer
 from engine.errors import EngineError, SpecError, StateError, UnknownTargetError
 from engine.events import Actor
@@ -36,9 +36,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class ApiServer:
     """HTTP on a Unix socket."""
 
-    def __init__(self, control: Control, mount: Callable[[web.Application], None]) -> None:
+    def __init__(self, control: Control, memory: Memory, mount: Callable[[web.Application], None]) -> None:
         """`mount` adds the gateway's routes, so that one socket serves a remote interface wholly."""
         self._control = control
+        self._memory = memory
         app = web.Application(middlewares=[_errors], client_max_size=MAX_BODY_BYTES)
         app.add_routes(self._routes())
         mount(app)
@@ -100,7 +101,7 @@ class ApiServer:
             web.post("/v1/shutdown", self._shutdown),
             web.get("/v1/conversations", self._conversations),
             web.post("/v1/conversations", self._create_conversation),
-            web.get("/v1/conversations/{id:\\d+}", self._answer(lambda r: c.conversation(_id(r)))),
+            web.get("/v1/conversations/{id:\\d+}", self._answer(lambda r: self._memory.conversation(_id(r)))),
             web.patch("/v1/conversations/{id:\\d+}", self._update_conversation),
             web.delete("/v1/conversations/{id:\\d+}", self._delete_conversation),
             web.post("/v1/conversations/{id:\\d+}/messages", self._add_message),
@@ -163,34 +164,34 @@ class ApiServer:
         return _json(schema.Done())
 
     async def _conversations(self, _: web.Request) -> web.StreamResponse:
-        return _json(schema.ConversationsReply(conversations=await self._control.conversations()))
+        return _json(schema.ConversationsReply(conversations=await self._memory.conversations()))
 
     async def _create_conversation(self, request: web.Request) -> web.StreamResponse:
         draft = await _body(request, schema.ConversationDraft)
-        return _json(await self._control.create_conversation(draft))
+        return _json(await self._memory.create_conversation(draft))
 
     async def _update_conversation(self, request: web.Request) -> web.StreamResponse:
         draft = await _body(request, schema.ConversationDraft)
-        return _json(await self._control.update_conversation(_id(request), draft))
+        return _json(await self._memory.update_conversation(_id(request), draft))
 
     async def _delete_conversation(self, request: web.Request) -> web.StreamResponse:
-        await self._control.delete_conversation(_id(request))
+        await self._memory.delete_conversation(_id(request))
         return _json(schema.Done())
 
     async def _add_message(self, request: web.Request) -> web.StreamResponse:
         draft = await _body(request, schema.MessageDraft)
-        return _json(await self._control.add_message(_id(request), draft))
+        return _json(await self._memory.add_message(_id(request), draft))
 
     async def _delete_messages(self, request: web.Request) -> web.StreamResponse:
-        await self._control.delete_messages_from(_id(request), int(request.match_info["message"]))
+        await self._memory.delete_messages_from(_id(request), int(request.match_info["message"]))
         return _json(schema.Done())
 
     async def _setting(self, request: web.Request) -> web.StreamResponse:
-        return _json(schema.Setting(await self._control.setting(request.match_info["key"])))
+        return _json(schema.Setting(await self._memory.setting(request.match_info["key"])))
 
     async def _set_setting(self, request: web.Request) -> web.StreamResponse:
         setting = await _body(request, schema.Setting)
-        await self._control.set_setting(request.match_info["key"], setting.value)
+        await self._memory.set_setting(request.match_info["key"], setting.value)
         return _json(setting)
 
 

@@ -1,0 +1,100 @@
+"""`cockpit chat`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import click
+import msgspec
+
+from cockpit.chat_answer import Answer, AnswerMeter, figures_line
+from cockpit.client import NodeApi, NodeClient
+from cockpit.commands.session import BAD_INPUT, fail, narrate, with_node
+from engine.model import EngineView
+
+
+@click.command()
+@click.option("-m", "--model", help="Deployment, or one replica such as qwen/0; default: the only one.")
+@click.option("-s", "--system", help="System prompt.")
+@click.option("--temperature", type=float)
+@click.option("--max-tokens", type=int)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer with its figures as one JSON object.")
+@click.argument("prompt", required=False)
+def command(
+    model: str | None,
+    system: str | None,
+    temperature: float | None,
+    max_tokens: int | None,
+    as_json: bool,
+    prompt: str | None,
+) -> None:
+    """Ask a model. Without PROMPT it reads standard input; on a terminal, line by line as a conversation."""
+    turns: list[dict[str, str]] = [{"role": "system", "content": system}] if system else []
+    interactive = prompt is None and sys.stdin.isatty() and sys.stdout.isatty()
+    if prompt is None and not interactive:
+        if sys.stdin.isatty():
+            fail("no prompt", 'give one: cockpit chat "…"', BAD_INPUT)
+        prompt = sys.stdin.read()
+
+    async def run(node: NodeClient) -> None:
+        status = await node.status()
+        target, replica = _target(model, status.engines)
+        ask = prompt
+        while True:
+            if ask is None:
+                try:
+                    ask = await asyncio.to_thread(input, "> ")
+                except EOFError:
+                    return
+            turns.append({"role": "user", "content": ask})
+            answer = await _answer(node, target, turns, replica, temperature, max_tokens, quiet=as_json)
+            turns.append({"role": "assistant", "content": answer.text})
+            if as_json:
+                click.echo(msgspec.json.encode(answer).decode())
+            else:
+                click.echo("")
+                simulated = any(e.name == answer.served_by and e.simulated for e in status.engines)
+                narrate(figures_line(answer, simulated=simulated))
+            if not interactive:
+                return
+            ask = None
+
+    with_node(run)
+
+
+async def _answer(
+    node: NodeApi,
+    target: str,
+    turns: list[dict[str, str]],
+    replica: str | None,
+    temperature: float | None,
+    max_tokens: int | None,
+    *,
+    quiet: bool,
+) -> Answer:
+    meter = AnswerMeter(time.monotonic())
+    async for chunk in node.chat(
+        target, turns, replica=replica, temperature=temperature, max_tokens=max_tokens
+    ):
+        meter.add(chunk, time.monotonic())
+        if chunk.text and not quiet:
+            sys.stdout.write(chunk.text)
+            sys.stdout.flush()
+    return meter.answer()
+
+
+def _target(asked: str | None, engines: tuple[EngineView, ...]) -> tuple[str, str | None]:
+    """The deployment to ask, and the replica when one is pinned."""
+    deployments = sorted({engine.deployment for engine in engines})
+    if asked is None:
+        if len(deployments) == 1:
+            return deployments[0], None
+        fail(
+            "say which model" if deployments else "nothing is deployed",
+            f"-m with one of: {', '.join(deployments)}" if deployments else "`cockpit up -c FILE`",
+            BAD_INPUT,
+        )
+    pinned = next((engine for engine in engines if engine.name == asked), None)
+    return (pinned.deployment, pinned.name) if pinned else (asked, None)
