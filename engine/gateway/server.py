@@ -109,7 +109,7 @@ class Gateway:
     async def close(self, deadline_s: float = CLOSE_S) -> None:
         """Stop listening, give open requests `deadline_s`, then cut them.
 
-        Mounted routes stay, and refuse from now on.
+        For good: mounted routes stay, and refuse from now on.
         """
         if self._runner is not None:
             for site in self._runner.sites:

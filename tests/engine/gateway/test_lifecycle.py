@@ -68,14 +68,13 @@ async def test_it_listens_once(tmp_path: Path) -> None:
 
 
 async def test_the_port_is_free_again_after_closing() -> None:
-    for _ in range(2):
-        gateway = Gateway(lambda: (), HeldClock())
-        address = await gateway.listen("127.0.0.1", 0)
-        host, _, port = address.partition(":")
-        await gateway.close()
-        assert gateway.view().listen is None
-        assert await gateway.listen(host, int(port)) == address
-        await gateway.close()
+    first, second = (Gateway(lambda: (), HeldClock()) for _ in range(2))
+    address = await first.listen("127.0.0.1", 0)
+    await first.close()
+    assert first.view().listen is None
+    host, _, port = address.partition(":")
+    assert await second.listen(host, int(port)) == address
+    await second.close()
 
 
 async def test_a_replica_is_pinned_on_the_mount_and_nowhere_else(tmp_path: Path) -> None:
