@@ -1,0 +1,36 @@
+"""Nodes to test against; each kind starts once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import real_vllm
+from tests.support.cockpit_home import CockpitHome, cockpit_home
+
+
+@pytest.fixture
+def home() -> Iterator[CockpitHome]:
+    """A home where nothing runs yet."""
+    with cockpit_home() as home:
+        yield home
+
+
+@pytest.fixture
+def small_node(home: CockpitHome) -> CockpitHome:
+    """Two simulated engines of one deployment, ready."""
+    home.ok("up", "--sim", "l40sx2", "--wait", timeout_s=90)
+    return home
+
+
+@pytest.fixture(scope="session")
+def vllm_node() -> Iterator[CockpitHome]:
+    """Two real vLLM engines on the CPU, ready: 40 s to start, so that all tests share them.
+
+    Tests that stop or kill an engine bring it back before they end.
+    """
+    real_vllm.require()
+    with cockpit_home() as home:
+        home.ok("up", "-c", str(real_vllm.CONFIG), "--listen", "127.0.0.1:0", "--wait", timeout_s=400)
+        yield home
