@@ -61,7 +61,7 @@ def installed(
     folder = tmp_path_factory.mktemp(str(request.param))
     environment = outside(folder / "home")
     run([sys.executable, "-m", "venv", folder / "env"], folder, environment)
-    pip = [
+    pip: list[str | Path] = [
         folder / "env" / "bin" / "python",
         "-m",
         "pip",
