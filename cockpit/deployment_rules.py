@@ -170,7 +170,8 @@ def _argument_problems(spec: DeploymentSpec, at: KeyPath) -> Iterator[Problem]:
         try:
             normalise({key: value}, f"engine {spec.name}")
         except SpecError as error:
-            yield Problem((*at, "args", key), error.message, error.hint)
+            said = error.message.removeprefix(f"engine {spec.name}.args.{key} ")
+            yield Problem((*at, "args", key), said, error.hint)
 
 
 def _port_problems(spec: DeploymentSpec, at: KeyPath, taken: dict[int, str]) -> Iterator[Problem]:

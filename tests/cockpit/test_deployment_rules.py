@@ -162,7 +162,8 @@ class TestBackend:
         assert error.message == "engine qwen: `args.max_model_len`: is given twice, also as `max-model-len`"
 
     def test_an_argument_that_the_cockpit_sets_itself(self) -> None:
-        assert refuse(spec(args={"api_key": "x"})).message.startswith("engine qwen: `args.api_key`:")
+        message = refuse(spec(args={"api_key": "x"})).message
+        assert message.startswith("engine qwen: `args.api_key`: is set by the cockpit")
 
 
 class TestPorts:
