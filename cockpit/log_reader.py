@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import msgspec
+
 from cockpit.client import NodeApi
 from cockpit.log_search import SearchResult, scanned
 from cockpit.log_window import (
@@ -63,6 +65,11 @@ class LogReader:
     async def newer(self, window: LogWindow) -> LogWindow:
         """With the piece after; the same where there is none yet."""
         return extended_down(window, await self._read(window.end))
+
+    async def measured(self, window: LogWindow) -> LogWindow:
+        """The same lines, with the file's present size."""
+        chunk = await self._read(window.end, 1)
+        return msgspec.structs.replace(window, size_bytes=chunk.size_bytes, ended=chunk.ended)
 
     async def following(self, window: LogWindow) -> LogWindow:
         """With all that was written since, or the newest piece where that is too much to catch up with."""

@@ -1,0 +1,17 @@
+"""The least application that a room can stand in."""
+
+from __future__ import annotations
+
+from textual.app import App
+
+from engine.model import Frame
+from tests.support.room_node import RoomNode
+
+
+class RoomApp(App[None]):
+    """Holds a node and a frame, as the cockpit does."""
+
+    def __init__(self, node: RoomNode, frame: Frame | None) -> None:
+        super().__init__()
+        self.node = node
+        self.frame = frame
