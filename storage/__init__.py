@@ -1,0 +1,1 @@
+"""What the cockpit remembers: SQLite, one writer, readers apart. Knows neither engines nor screens."""
