@@ -10,8 +10,6 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-import msgspec
-
 from cockpit.placement import place
 from cockpit.recording import StoreRecorder
 from cockpit.settings import ConfigError, check_deployments
@@ -135,10 +133,9 @@ class NodeControl:
             which = "has not been launched yet" if launch is None else f"has no launch {launch}"
             raise UnknownTargetError(f"engine {engine} {which}", "see `cockpit engines`")
         ended = found.ended_at_s is not None
+        path, most = Path(found.log_path), min(limit, MAX_LOG_CHUNK_BYTES)
         try:
-            return await asyncio.to_thread(
-                read_chunk, Path(found.log_path), found.id, offset, min(limit, MAX_LOG_CHUNK_BYTES), ended=ended
-            )
+            return await asyncio.to_thread(read_chunk, path, found.id, offset, most, ended=ended)
         except OSError as error:
             raise UnknownTargetError(
                 f"the log of launch {found.id} of {engine} cannot be read: {error.strerror}",
@@ -153,8 +150,13 @@ class NodeControl:
         names = self._fleet.resolve(action.target)
         await self._recorder.set_wanted(names, action.action != "stop")
         event, durable = await self._bus.record(
-            self._event(f"action.{action.action}", action.target, f"{action.action} {', '.join(names)}", by,
-                        action.reason)
+            self._event(
+                f"action.{action.action}",
+                action.target,
+                f"{action.action} {', '.join(names)}",
+                by,
+                action.reason,
+            )
         )
         self._fleet.order(names, action.action)
         if action.wait:
@@ -170,8 +172,13 @@ class NodeControl:
             names = tuple(replica.name for replica in replicas)
             await self._recorder.set_wanted(names, True)
             event, durable = await self._bus.record(
-                self._event("action.launch", spec.name, f"launch {', '.join(names)} with {spec.model}", by,
-                            request.reason)
+                self._event(
+                    "action.launch",
+                    spec.name,
+                    f"launch {', '.join(names)} with {spec.model}",
+                    by,
+                    request.reason,
+                )
             )
             for replica in replicas:
                 self._fleet.add(replica, wanted=True)
@@ -227,7 +234,9 @@ class NodeControl:
         """
         present = {replica.deployment.name: replica.deployment for replica in self._fleet.specs()}
         if wish.name in present:
-            raise StateError(f"a deployment called {wish.name} exists", "choose another name, or remove it first")
+            raise StateError(
+                f"a deployment called {wish.name} exists", "choose another name, or remove it first"
+            )
         if (wish.backend == "simulated") is not self._simulated:
             raise SpecError(
                 "simulated and real engines cannot share a node",
@@ -253,7 +262,9 @@ class NodeControl:
 
     def _refuse_while_stopping(self) -> None:
         if self._stopped_by is not None:
-            raise StateError(f"the node is being stopped by {self._stopped_by.name}", "`cockpit up` once it is down")
+            raise StateError(
+                f"the node is being stopped by {self._stopped_by.name}", "`cockpit up` once it is down"
+            )
 
     def _event(self, kind: str, target: str, message: str, by: Actor, reason: str | None) -> Event:
         return Event(

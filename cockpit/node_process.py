@@ -138,7 +138,7 @@ def start(paths: Paths, arguments: Sequence[str], environment: Mapping[str, str]
     finally:
         os.close(report)
     if answer is None:
-        code = child.poll()
+        code = _exit_code(child)
         ended = f"it ended with code {code}" if code is not None else "it does not answer"
         raise NodeStartError(f"the node did not start: {ended}", f"see {paths.node_log}")
     # The node outlives this process on purpose.
@@ -147,6 +147,14 @@ def start(paths: Paths, arguments: Sequence[str], environment: Mapping[str, str]
         raise NodeStartError(
             str(answer.get("message", "the node did not start")), str(answer.get("hint", ""))
         )
+
+
+def _exit_code(child: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a node that closed its report, which it does a moment before it ends."""
+    try:
+        return child.wait(timeout=2.0)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _read_report(report: int, timeout_s: float) -> dict[str, object] | None:

@@ -24,7 +24,7 @@ from cockpit.intent import ORIGIN, SECTIONS, Intent, read_intent
 from cockpit.memory import NodeMemory
 from cockpit.recording import StoreRecorder
 from cockpit.settings import ConfigError
-from cockpit.startup import Start
+from cockpit.startup import DEFAULT_PROFILE, Start
 from engine.api.frames import FrameHub
 from engine.api.schema import ShutdownRequest
 from engine.api.server import ApiServer
@@ -34,7 +34,7 @@ from engine.event_bus import EventBus
 from engine.events import NODE, Actor, Event, Severity
 from engine.gateway.limits import GatewayLimits
 from engine.gateway.server import Gateway
-from engine.model import EngineView, NodeView, ReplicaSpec
+from engine.model import DeploymentSpec, EngineView, Frame, NodeView, ReplicaSpec
 from engine.ports import GpuSource
 from engine.simulator.gpus import SimulatedGpus
 from engine.simulator.load import GentleLoad
@@ -53,8 +53,6 @@ from storage.errors import StorageError
 from storage.store import open_store
 
 log = logging.getLogger(__name__)
-
-Start = Start
 
 
 class StartRefusedError(Exception):
@@ -110,22 +108,20 @@ class Node:
             intent = await read_intent(
                 self._start, self._where, recorder, os.environ, has_gpus=nvml_available()
             )
-            gpus = self._gpu_source(intent)
-            stack.push_async_callback(gpus.close)
             root = Path(__file__).resolve().parent.parent
             known = KnownInterpreters(os.environ, sys.executable, str(root))
-            replicas = await self._place(intent, gpus, known)
-
             gateway = Gateway(
                 lambda: fleet.replicas(),
                 self._clock,
                 GatewayLimits(body_bytes=intent.sections.gateway.max_body_mib * 2**20),
             )
-            listen = await gateway.listen(*intent.listen)
-            stack.push_async_callback(gateway.close)
-
             bus = EventBus(recorder)
             fleet = Fleet(lambda changed: self._surroundings(changed, recorder, bus, gateway, known))
+            gpus = self._gpu_source(intent, fleet.deployments)
+            stack.push_async_callback(gpus.close)
+            replicas = await self._place(intent, gpus, known)
+            listen = await gateway.listen(*intent.listen)
+            stack.push_async_callback(gateway.close)
             control = NodeControl(
                 fleet=fleet,
                 bus=bus,
@@ -171,11 +167,11 @@ class Node:
                     task.cancel()
         log.info("node ended")
 
-    def _gpu_source(self, intent: Intent) -> GpuSource:
+    def _gpu_source(self, intent: Intent, deployments: Callable[[], tuple[DeploymentSpec, ...]]) -> GpuSource:
         if not intent.simulated:
             return NvmlGpus(self._clock)
-        gpus = find_profile(intent.profile or "h100x8").gpus
-        return SimulatedGpus(gpus, self._engines_now, self._clock)
+        gpus = find_profile(intent.profile or DEFAULT_PROFILE).gpus
+        return SimulatedGpus(gpus, self._engines_now, deployments, self._clock)
 
     def _engines_now(self) -> tuple[EngineView, ...]:
         frame = self._frames.latest
@@ -250,7 +246,7 @@ class Node:
         # A terminal that closes is no reason to stop: the node belongs to the machine.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    def _publish(self, frame: msgspec.Struct, recorder: StoreRecorder) -> None:
+    def _publish(self, frame: Frame, recorder: StoreRecorder) -> None:
         self._frames.publish(frame)
         recorder.record_frame(frame)
 

@@ -23,7 +23,8 @@ def command(
     config: Path | None, profile: str | None, listen: str | None, auto: bool, report_fd: int | None
 ) -> None:
     """Run the node in the foreground, as under systemd; `cockpit up` does so in the background."""
-    from cockpit.runtime import Start, StartRefusedError, run_node
+    from cockpit.runtime import StartRefusedError, run_node
+    from cockpit.startup import Start
 
     def report(message: dict[str, object]) -> None:
         if report_fd is not None:

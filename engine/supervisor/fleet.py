@@ -11,7 +11,7 @@ from typing import Self
 
 from engine.errors import StateError, UnknownTargetError
 from engine.events import Event, Severity
-from engine.model import Endpoint, EngineView, ReplicaSpec
+from engine.model import DeploymentSpec, Endpoint, EngineView, ReplicaSpec
 from engine.routing.replicas import Replica
 from engine.supervisor.actor import EngineActor
 from engine.supervisor.inbox import Order
@@ -119,6 +119,10 @@ class Fleet:
     def specs(self) -> tuple[ReplicaSpec, ...]:
         """What is deployed."""
         return tuple(actor.replica for actor in self._actors.values())
+
+    def deployments(self) -> tuple[DeploymentSpec, ...]:
+        """What is deployed, each deployment once."""
+        return tuple({r.deployment.name: r.deployment for r in self.specs()}.values())
 
     def replicas(self) -> tuple[Replica, ...]:
         """The gateway's table; the same object until something changes."""
