@@ -53,24 +53,30 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"wheel": wheel, "sdist": sdist}
 
 
-@pytest.fixture(scope="session", params=["wheel", "sdist"])
+@pytest.fixture(scope="session")
+def commands() -> dict[str, Path]:
+    """What `installed` has made so far: a parametrized session fixture would be made anew at each turn."""
+    return {}
+
+
+@pytest.fixture(params=["wheel", "sdist"])
 def installed(
-    request: pytest.FixtureRequest, archives: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    archives: dict[str, Path],
+    commands: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """The `cockpit` command of an environment that holds one archive and what it needs."""
-    folder = tmp_path_factory.mktemp(str(request.param))
-    environment = outside(folder / "home")
-    run([sys.executable, "-m", "venv", folder / "env"], folder, environment)
-    pip: list[str | Path] = [
-        folder / "env" / "bin" / "python",
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "install",
-        "--quiet",
-    ]
-    run([*pip, archives[str(request.param)]], folder, environment)
-    return folder / "env" / "bin" / "cockpit"
+    kind = str(request.param)
+    if kind not in commands:
+        folder = tmp_path_factory.mktemp(kind)
+        environment = outside(folder / "home")
+        run([sys.executable, "-m", "venv", folder / "env"], folder, environment)
+        python = folder / "env" / "bin" / "python"
+        pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        run([*pip, archives[kind]], folder, environment)
+        commands[kind] = python.with_name("cockpit")
+    return commands[kind]
 
 
 @pytest.fixture
@@ -112,7 +118,12 @@ def test_the_archive_runs_without_a_checkout(installed: Path, home: Path) -> Non
 
 def test_the_archive_runs_a_simulated_node(installed: Path, home: Path) -> None:
     environment = outside(home)
-    run([installed, "up", "--sim", "h100x8", "--wait"], home, environment, timeout_s=120)
+    try:
+        run([installed, "up", "--sim", "h100x8", "--wait"], home, environment, timeout_s=120)
+    except AssertionError as error:
+        log = home / "state" / "node.log"
+        error.add_note(log.read_text() if log.exists() else "there is no node.log")
+        raise
     status = json.loads(run([installed, "status", "--json"], home, environment))
     assert status["simulated"] is True
     assert len(status["gpus"]) == 8
