@@ -49,8 +49,8 @@ class LaunchScreen(ModalScreen[str | None]):
         super().__init__()
         self._options: LaunchOptions | None = None
         self._taken: frozenset[str] = frozenset()
-        self._name_typed = False
-        """The operator has named it: it no longer follows the model."""
+        self._derived_name = ""
+        """What the name field was given after the model; another text there was typed and stays."""
         self._tried = False
         """Submitted once: from now on mistakes are told while typing."""
 
@@ -86,6 +86,7 @@ class LaunchScreen(ModalScreen[str | None]):
                         show_line_numbers=False,
                     ),
                 )
+            yield Static("", id="launch-refusal", markup=False)
             yield Static("reading what this machine has …", id="launch-review", markup=False)
             with Horizontal(id="launch-buttons"):
                 yield Button("Launch", id="launch-submit", variant="primary", compact=True, disabled=True)
@@ -147,9 +148,10 @@ class LaunchScreen(ModalScreen[str | None]):
 
     def _form(self) -> LaunchForm:
         chosen = self.query_one("#interpreter", Select)
+        model = self.query_one("#model", Input).value
         return LaunchForm(
-            model=self.query_one("#model", Input).value,
-            name=self.query_one("#name", Input).value,
+            model=model,
+            name=self.query_one("#name", Input).value if self._name_typed else name_of(model),
             python=self.query_one("#python", Input).value if chosen.is_blank() else str(chosen.value),
             gpus=tuple(self.query_one("#gpus", SelectionList).selected),
             as_one_group=self.query_one("#one-group", Checkbox).value,
@@ -158,16 +160,15 @@ class LaunchScreen(ModalScreen[str | None]):
             arguments=self.query_one("#arguments", TextArea).text,
         )
 
+    @property
+    def _name_typed(self) -> bool:
+        return self.query_one("#name", Input).value not in ("", self._derived_name)
+
     @on(Input.Changed, "#model")
     def _model_changed(self, event: Input.Changed) -> None:
         if not self._name_typed:
-            name = self.query_one("#name", Input)
-            with name.prevent(Input.Changed):
-                name.value = name_of(event.value)
-
-    @on(Input.Changed, "#name")
-    def _name_changed(self, event: Input.Changed) -> None:
-        self._name_typed = bool(event.value)
+            self._derived_name = name_of(event.value)
+            self.query_one("#name", Input).value = self._derived_name
 
     @on(Input.Changed)
     @on(TextArea.Changed)
@@ -189,7 +190,6 @@ class LaunchScreen(ModalScreen[str | None]):
             line.display = bool(problem)
             line.update(Content(problem))
         review = self.query_one("#launch-review", Static)
-        review.remove_class("-refused")
         if result.deployment is not None:
             review.update(Content(f"▸ {review_line(result.deployment)}"))
         elif self._tried:
@@ -226,8 +226,8 @@ class LaunchScreen(ModalScreen[str | None]):
 
     @work(group="launch", exclusive=True, exit_on_error=False, name="launch")
     async def _launch(self, request: LaunchRequest) -> None:
-        review = self.query_one("#launch-review", Static)
-        review.update(Content(f"launching {request.deployment.name} …"))
+        self.query_one("#launch-refusal").display = False
+        self.query_one("#launch-review", Static).update(Content(f"launching {request.deployment.name} …"))
         try:
             reply = await self._host.node.launch(request)
         except ClientError as error:
@@ -242,9 +242,10 @@ class LaunchScreen(ModalScreen[str | None]):
         self.query_one("#launch-submit", Button).disabled = self._options is None
         word = "refused: " if isinstance(error, NodeRefusedError) else ""
         hint = f"; {error.hint}" if error.hint else ""
-        review = self.query_one("#launch-review", Static)
-        review.add_class("-refused")
-        review.update(Content(f"✖ {word}{error.message}{hint}"))
+        refusal = self.query_one("#launch-refusal", Static)
+        refusal.display = True
+        refusal.update(Content(f"✖ {word}{error.message}{hint}"))
+        self._review()
 
 
 def _field(name: str, *inputs: Widget) -> Iterator[Widget]:

@@ -112,7 +112,7 @@ async def test_whole_file_can_be_scrolled_though_only_a_window_is_held() -> None
 
         seen = 0
         for _ in range(200):
-            await pilot.press("pagedown")
+            view.action_page(1)
             await wait_until(lambda: view.window.last - view._top.line >= 60)
             top = int(drawn(screen)[0].split()[2])
             assert top > seen
@@ -123,12 +123,12 @@ async def test_whole_file_can_be_scrolled_though_only_a_window_is_held() -> None
 
 async def test_scrolling_back_over_a_boundary_loses_no_line() -> None:
     log = LogFile(lines(5_000))
-    async with logs(node_with(log)) as (screen, pilot):
+    async with logs(node_with(log)) as (screen, _):
         view = screen.query_one(LogView)
         await wait_until(lambda: "0004999" in drawn(screen)[-1])
         for _ in range(100):
             await wait_until(lambda: view._top.line - view.window.first >= 40)
-            await pilot.press("pageup")
+            view.action_page(-1)
         numbers = [int(row.split()[2]) for row in drawn(screen)]
 
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
