@@ -31,10 +31,15 @@ class Misbehaviour:
         self._hung = False
 
     async def meet(self, request: web.Request) -> None:
-        """Let a request pass, or do to it what a fault wants."""
+        """Let a request pass, or do to it what a fault wants; those that control faults always pass."""
+        reused = self._remember_connection(request)
+        if request.path.startswith("/sim/"):
+            return
         if self._hung:
             await _forever()
-        if self._resets(request):
+        if reused and self.faults.reset_idle and request.transport is not None:
+            self.faults = msgspec.structs.replace(self.faults, reset_idle=False)
+            request.transport.close()
             # The closed connection cancels this handler.
             await _forever()
         if request.path.startswith("/v1/") and request.method == "POST":
@@ -49,15 +54,11 @@ class Misbehaviour:
         """Whether a stream that has sent so many chunks loses its connection now."""
         return self.faults.break_stream_after is not None and chunks >= self.faults.break_stream_after
 
-    def _resets(self, request: web.Request) -> bool:
-        connection = request.transport
-        reused = connection in self._connections
-        self._connections.add(connection)
-        if not (reused and self.faults.reset_idle and request.transport is not None):
-            return False
-        self.faults = msgspec.structs.replace(self.faults, reset_idle=False)
-        request.transport.close()
-        return True
+    def _remember_connection(self, request: web.Request) -> bool:
+        """Whether the connection has brought a request before."""
+        reused = request.transport in self._connections
+        self._connections.add(request.transport)
+        return reused
 
     def _crash(self) -> None:
         for line in CRASH:

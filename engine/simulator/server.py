@@ -114,8 +114,7 @@ class EngineServer:
     @web.middleware
     async def _surround(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Faults, the key, error shapes and the access line."""
-        if not request.path.startswith("/sim/"):
-            await self._misbehaviour.meet(request)
+        await self._misbehaviour.meet(request)
         try:
             if request.path.startswith("/v1") and not self._allowed(request):
                 response: web.StreamResponse = _json({"error": "Unauthorized"}, 401)

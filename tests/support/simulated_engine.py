@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -34,7 +34,7 @@ QUICK = SimulatedEngine(
 class EngineProcess:
     """One running `python -m engine.simulator`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, uds: Path, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], uds: Path, log: Path) -> None:
         self.process = process
         self.uds = uds
         self._log = log
@@ -45,21 +45,78 @@ class EngineProcess:
         return self._log.read_text()
 
     @property
+    def alive(self) -> bool:
+        """It has not ended."""
+        return self.process.poll() is None
+
+    @property
     def ready(self) -> bool:
         """It says that it answers, or it is dead."""
-        return "Application startup complete" in self.output or self.process.returncode is not None
+        return "Application startup complete" in self.output or not self.alive
 
     def client(self) -> aiohttp.ClientSession:
         """A client of its socket; the host in its URLs does not matter."""
         return aiohttp.ClientSession("http://engine", connector=aiohttp.UnixConnector(str(self.uds)))
 
+    async def until_ready(self) -> None:
+        """Wait until it answers or is dead."""
+        await wait_until(lambda: self.ready, READY_TIMEOUT_S)
+
     async def exit_code(self, timeout_s: float = 15.0) -> int:
         """Wait for its end."""
-        return await asyncio.wait_for(self.process.wait(), timeout_s)
+        await wait_until(lambda: not self.alive, timeout_s)
+        return self.process.wait()
 
     def terminate(self) -> None:
         """SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
+
+
+@contextmanager
+def spawned_engine(
+    *arguments: str,
+    timing: SimulatedEngine = QUICK,
+    faults: Sequence[str] = (),
+    environment: dict[str, str] | None = None,
+) -> Iterator[EngineProcess]:
+    """Start one on a Unix socket without waiting for it, and kill it at the end if it still lives.
+
+    Args:
+        arguments: Further arguments; with `--port` it listens on loopback TCP instead.
+        timing: Its timing.
+        faults: Fault words.
+        environment: Added to the environment.
+    """
+    # Not pytest's folder: with a long test name its path would pass the 107 bytes of a socket address.
+    with tempfile.TemporaryDirectory(prefix="sim-") as folder:
+        uds, log = Path(folder, "engine.sock"), Path(folder, "engine.log")
+        listen = [] if "--port" in arguments else ["--uds", str(uds)]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "engine.simulator",
+                    *listen,
+                    "--model",
+                    "lab/model-8b",
+                    "--served-model-name",
+                    "served",
+                    "--timing",
+                    msgspec.json.encode(timing).decode(),
+                    *(f"--fault={word}" for word in faults),
+                    *arguments,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **(environment or {})},
+            )
+        try:
+            yield EngineProcess(process, uds, log)
+        finally:
+            process.kill()
+            process.wait()
 
 
 @asynccontextmanager
@@ -68,45 +125,8 @@ async def simulated_engine(
     timing: SimulatedEngine = QUICK,
     faults: Sequence[str] = (),
     environment: dict[str, str] | None = None,
-    wait: bool = True,
 ) -> AsyncIterator[EngineProcess]:
-    """Start one on a Unix socket, and kill it at the end if it still lives.
-
-    Args:
-        arguments: Further arguments; `--host` and `--port` do not replace the socket.
-        timing: Its timing.
-        faults: Fault words.
-        environment: Added to the environment.
-        wait: Whether to wait until it is ready or dead.
-    """
-    # Not pytest's folder: with a long test name its path would pass the 107 bytes of a socket address.
-    with tempfile.TemporaryDirectory(prefix="sim-") as folder:
-        uds, log = Path(folder, "engine.sock"), Path(folder, "engine.log")
-        listen = [] if "--port" in arguments else ["--uds", str(uds)]
-        with log.open("wb") as output:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "engine.simulator",
-                *listen,
-                "--model",
-                "lab/model-8b",
-                "--served-model-name",
-                "served",
-                "--timing",
-                msgspec.json.encode(timing).decode(),
-                *(f"--fault={word}" for word in faults),
-                *arguments,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **(environment or {})},
-            )
-        engine = EngineProcess(process, uds, log)
-        try:
-            if wait:
-                await wait_until(lambda: engine.ready, READY_TIMEOUT_S)
-            yield engine
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
+    """`spawned_engine`, ready or dead."""
+    with spawned_engine(*arguments, timing=timing, faults=faults, environment=environment) as engine:
+        await engine.until_ready()
+        yield engine
