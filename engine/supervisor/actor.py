@@ -4,19 +4,22 @@
 |---|---|---|
 | stopped | start, restart | starting |
 | starting | answers `/health` and `/v1/models` | ready |
-| starting | ended, or took longer than `start_timeout_s` | backoff, failed or quarantined |
+| starting | ended, or took longer than `start_timeout_s` | stopping (what is left of it) |
 | starting | stop, restart | stopping |
 | ready | stop, restart | draining |
-| ready | ended by itself, whatever its exit code | backoff, failed or quarantined |
-| draining | nothing in flight, or `drain_timeout_s` over, or a second stop | stopping |
-| stopping | no process of its session is left | stopped (restart: starting) |
+| ready | ended by itself, whatever its exit code | stopping (what is left of it) |
+| draining | ended by itself, nothing in flight, `drain_timeout_s` over, or a second stop | stopping |
+| stopping | no process of its session is left after a stop | stopped (restart: starting) |
+| stopping | no process of its session is left after an accident | backoff, failed or quarantined |
 | stopping | a process does not die | failed |
-| backoff | its time comes, or start | starting |
+| backoff | its time comes, or start, restart | starting |
 | backoff | stop | stopped |
 | failed | start, restart (the same start would fail again, so nothing else) | starting |
 | quarantined | start, restart (a crash loop: an operator must look) | starting |
+| failed, quarantined | stop (seen and put away) | stopped |
 
-Start where it starts or is ready, and stop where it is stopped, change nothing.
+Start where it starts or is ready, and stop where it is stopped, change nothing. What comes while it
+drains or stops waits until that is done. A start that fails before there is a process skips stopping.
 Others send a command and read `view()`; nobody else touches the fields.
 """
 
@@ -31,18 +34,20 @@ from engine.errors import EngineError
 from engine.events import Event, Severity
 from engine.model import Endpoint, EngineState, EngineView, ExitCause, ReplicaSpec
 from engine.routing.replicas import Replica
-from engine.supervisor import address, log_files, milestones, sessions
+from engine.supervisor import address, log_files, milestones, sessions, startup
 from engine.supervisor.backoff import History, delay_s, is_crash_loop, is_stable
 from engine.supervisor.ending import end, end_rest
 from engine.supervisor.exit_cause import explain
 from engine.supervisor.inbox import Inbox, Interrupted, Order
+from engine.supervisor.launch_refusal import refused
 from engine.supervisor.surroundings import Running, Surroundings
 
-FIRST_PROBE_S = 0.05
-"""A simulated engine is up in a fraction of a second …"""
-PROBE_CAP_S = 0.5
-"""… and a real one takes a minute: an exponential ramp serves both."""
 DRAIN_LOOK_S = 0.25
+"""Between looks for a second stop, or for the engine's end, while it drains."""
+LAST_RECORD_S = 5.0
+"""For a launch to be recorded when the node itself is ending."""
+WAITS_FOR_GPU = "waiting for its GPU's turn"
+RESTING = (EngineState.STOPPED, EngineState.FAILED, EngineState.QUARANTINED)
 
 
 class EngineActor:
@@ -53,6 +58,8 @@ class EngineActor:
         self._world = world
         self._wanted = wanted
         self._inbox = Inbox(self._is_idle)
+        self._order: Order | None = None
+        """What is being carried out; kept when that fails, and carried out again."""
         self._state = EngineState.STOPPED
         self._since_s = world.clock.epoch()
         self._progress: str | None = None
@@ -77,17 +84,12 @@ class EngineActor:
     @property
     def settled(self) -> bool:
         """True when nothing changes without a new command or an accident."""
-        return (
-            not self._inbox
-            and self._state
-            in (
-                EngineState.STOPPED,
-                EngineState.READY,
-                EngineState.FAILED,
-                EngineState.QUARANTINED,
-            )
-            and not (self._wanted and self._state is EngineState.STOPPED)
-        )
+        if self._inbox or self._order is not None:
+            return False
+        return self._state is EngineState.READY if self._wanted else self._state in RESTING
+
+    def _has_process(self) -> bool:
+        return self._process is not None
 
     def command(self, order: Order) -> None:
         """Ask for something; `view()` shows what comes of it."""
@@ -119,8 +121,8 @@ class EngineActor:
             vllm_version=self._plan.version if self._plan else None,
         )
 
-    def routed(self) -> Replica | None:
-        """The engine as the gateway needs it; None before its first launch."""
+    def routed(self) -> Replica:
+        """The engine as the gateway needs it, also while it does not run: its model is known, not ready."""
         if self._endpoint is None or self._plan is None:
             endpoint, key = Endpoint(), ""
         else:
@@ -146,42 +148,41 @@ class EngineActor:
     async def run(self) -> None:
         """Live until `shutdown`. When cancelled it leaves the engine running: only the node dies."""
         while True:
-            try:
-                if self._wanted:
-                    await self._keep_running()
-                await self._inbox.unless_ordered(asyncio.Event().wait())
-            except Interrupted:
-                pass
-            order = self._inbox.take()
-            if order == "start":
-                self._forget_failures()
+            if self._order is None:
+                try:
+                    if self._wanted:
+                        await self._keep_running()
+                    await self._inbox.unless_ordered(asyncio.Event().wait())
+                except Interrupted:
+                    pass
+                self._order = self._inbox.take()
+            order = self._order
+            if order != "start":
+                self._wanted = False
+                await self._stop()
+            if order in ("start", "restart"):
+                self._history = History()
+                self._restarts = 0
                 self._wanted = True
-                continue
-            self._wanted = False
-            await self._stop()
+            self._order = None
             if order == "shutdown":
                 return
-            if order == "restart":
-                self._forget_failures()
-                self._wanted = True
 
     async def _keep_running(self) -> None:
         """Launch, serve, and launch again after each accident; returns when that makes no more sense."""
         while True:
+            if self._has_process():  # an earlier attempt did not get rid of it
+                await self._end_process()
+                if self._has_process():
+                    self._give_up(EngineState.FAILED)
+                    return
             cause = await self._launch_and_serve()
-            survivors = await self._clear(cause)
-            if survivors:
-                self._enter(EngineState.FAILED)
+            if self._has_process() or not cause.retryable:
+                self._give_up(EngineState.FAILED)
                 return
-            if not cause.retryable:
-                self._wanted = False
-                self._enter(EngineState.FAILED)
-                return
-            now = self._world.clock.monotonic()
-            self._history = self._history.failed(now, self._world.policy)
-            if is_crash_loop(self._history, now, self._world.policy):
-                self._wanted = False
-                self._enter(EngineState.QUARANTINED)
+            self._history = self._history.failed(self._world.clock.monotonic())
+            if is_crash_loop(self._history, self._world.policy):
+                self._give_up(EngineState.QUARANTINED)
                 self._tell(
                     "engine.quarantined",
                     f"{len(self._history.failures_at)} failures in a row: not started again until you do",
@@ -191,32 +192,32 @@ class EngineActor:
             wait_s = delay_s(self._history, self._world.jitter(), self._world.policy)
             self._retry_at_s = self._world.clock.epoch() + wait_s
             self._enter(EngineState.BACKOFF)
-            await self._inbox.unless_ordered(self._world.clock.sleep(wait_s))
-            self._retry_at_s = None
+            try:
+                await self._inbox.unless_ordered(self._world.clock.sleep(wait_s))
+            finally:
+                self._retry_at_s = None
             self._restarts += 1
 
     async def _launch_and_serve(self) -> ExitCause:
-        """One launch, from its turn on the GPUs to its end."""
-        world, replica = self._world, self.replica
-        if self._process is not None and await self._remove_process():
-            return self._last_exit or ExitCause(kind="unresponsive", summary="does not die", retryable=False)
-        waits = world.lanes.busy(replica.gpu_uuids)
-        self._progress = "waiting for its GPU's turn" if waits else milestones.LAUNCHED
+        """One launch, from its turn on the GPUs until its end is dealt with: the cause of that end."""
+        world, gpu_uuids = self._world, self.replica.gpu_uuids
+        self._progress = WAITS_FOR_GPU if world.lanes.busy(gpu_uuids) else milestones.LAUNCHED
         self._enter(EngineState.STARTING)
-        began = world.clock.monotonic()
         async with AsyncExitStack() as turn:
-            await self._inbox.unless_ordered(turn.enter_async_context(world.lanes.turn(replica.gpu_uuids)))
-            self._progress = milestones.LAUNCHED
+            await self._inbox.unless_ordered(turn.enter_async_context(world.lanes.turn(gpu_uuids)))
+            self._show_progress(milestones.LAUNCHED)
+            began = world.clock.monotonic()
             try:
                 process, plan = self._spawn()
             except (EngineError, OSError) as error:
-                hint = error.hint if isinstance(error, EngineError) else ""
-                message = error.message if isinstance(error, EngineError) else str(error)
-                return ExitCause(kind="bad_argument", summary=message, hint=hint, retryable=False)
-            await self._record_launch(process, plan)
-            cause = await self._until_ready(process, plan)
-        if cause is not None:
-            return cause
+                cause: ExitCause | None = refused(error)
+            else:
+                cause = await self._start(process, plan)
+            if cause is not None:
+                # The turn is kept until it is gone: memory that comes free while a neighbour
+                # measures its own breaks that one's start (vllm-project/vllm#56830).
+                await self._clear(cause)
+                return cause
         ready = world.clock.monotonic()
         self._progress = None
         self._enter(EngineState.READY)
@@ -226,7 +227,9 @@ class EngineActor:
         code = await self._inbox.unless_ordered(process.wait())
         if is_stable(world.clock.monotonic() - ready, ready - began, world.policy):
             self._history = History()
-        return explain(code, log_files.tail(process.log_path))
+        cause = explain(code, log_files.tail(process.log_path))
+        await self._clear(cause)
+        return cause
 
     def _spawn(self) -> tuple[Running, LaunchPlan]:
         world, replica = self._world, self.replica
@@ -237,82 +240,79 @@ class EngineActor:
         plan = backend.plan(replica, endpoint, self._api_key)
         self._generation += 1
         log_path = log_files.new_path(world.logs_dir, replica.name, world.clock.epoch(), self._generation)
-        self._ended = None
+        self._ended = self._launch_id = None
         self._process = process = world.spawn(plan, log_path)
         self._plan, self._endpoint = plan, endpoint
         log_files.prune(world.logs_dir, replica.name)
         return process, plan
 
+    async def _start(self, process: Running, plan: LaunchPlan) -> ExitCause | None:
+        """From a process to an engine that answers; the cause when it does not come so far."""
+        await self._record_launch(process, plan)
+        probe = self._world.probe(plan, self._api_key)
+        limit_s = self.replica.deployment.start_timeout_s
+        try:
+            return await self._inbox.unless_ordered(
+                startup.outcome(process, probe, self._world.clock, limit_s, self._show_progress)
+            )
+        except Interrupted:
+            await self._end_process()  # while it has the GPU's turn, as in `_launch_and_serve`
+            raise
+
     async def _record_launch(self, process: Running, plan: LaunchPlan) -> None:
-        self._launch_id = await self._world.recorder.launch_started(
-            engine=self.replica.name,
-            at_s=self._world.clock.epoch(),
-            pid=process.pid,
-            session_id=process.session_id,
-            start_ticks=process.start_ticks,
-            boot_id=sessions.boot_id(),
-            log_path=str(process.log_path),
-            argv=plan.argv,
+        record = asyncio.ensure_future(
+            self._world.recorder.launch_started(
+                engine=self.replica.name,
+                at_s=self._world.clock.epoch(),
+                pid=process.pid,
+                session_id=process.session_id,
+                start_ticks=process.start_ticks,
+                boot_id=sessions.boot_id(),
+                log_path=str(process.log_path),
+                argv=plan.argv,
+            )
         )
+        try:
+            self._launch_id = await asyncio.shield(record)
+        except asyncio.CancelledError:
+            # The node is ending and leaves the engine: the next node must know of it.
+            await asyncio.wait({record}, timeout=LAST_RECORD_S)
+            record.cancel()
+            raise
         self._tell("engine.launched", f"launched as pid {process.pid}")
 
-    async def _until_ready(self, process: Running, plan: LaunchPlan) -> ExitCause | None:
-        """Wait until the engine answers; its cause of death when it does not come so far."""
-        clock = self._world.clock
-        limit_s = self.replica.deployment.start_timeout_s
-        deadline = clock.monotonic() + limit_s
-        follower = log_files.Follower(process.log_path)
-        probe = self._world.probe(plan, self._api_key)
-        pause_s = FIRST_PROBE_S
-        try:
-            while True:
-                code = process.returncode()
-                if code is not None:
-                    return explain(code, log_files.tail(process.log_path), during_start=True)
-                self._show_progress(milestones.progress(follower.new_lines(), self._progress or ""))
-                if await self._inbox.unless_ordered(probe.ready()) is None:
-                    return None
-                if clock.monotonic() > deadline:
-                    return ExitCause(
-                        kind="start_timeout",
-                        summary=f"not ready after {limit_s:.0f} s; last seen {self._progress}",
-                        hint="see its log; raise start_timeout_s if it only needs longer",
-                    )
-                await self._inbox.unless_ordered(clock.sleep(pause_s))
-                pause_s = min(PROBE_CAP_S, pause_s * 1.5)
-        finally:
-            await probe.close()
-
-    async def _clear(self, cause: ExitCause) -> tuple[sessions.Process, ...]:
-        """Leave nothing of a launch that ended by accident; returns what would not die."""
-        self._ended = cause
-        self._last_exit = cause
+    async def _clear(self, cause: ExitCause) -> None:
+        """Leave nothing of a launch that ended by accident."""
+        self._ended = self._last_exit = cause
         self._progress = None
+        if self._has_process():
+            self._enter(EngineState.STOPPING)
         self._tell("engine.exited", cause.summary, Severity.ERROR, reason=cause.hint or None)
-        return await self._remove_process()
+        await self._remove_process()
 
     async def _stop(self) -> None:
         """Take it out of routing, let requests finish, end it."""
-        world = self._world
-        self._retry_at_s = None
         if self._process is not None:
             if self._state is EngineState.READY:
                 self._enter(EngineState.DRAINING)
                 await self._drain(self._process)
-            self._enter(EngineState.STOPPING)
-            if await self._remove_process():
-                self._enter(EngineState.FAILED)
-                return
-            self._tell("engine.stopped", "stopped; no process of it is left")
+            await self._end_process()
         self._progress = None
-        self._enter(EngineState.STOPPED)
-        world.changed()
+        self._enter(EngineState.FAILED if self._has_process() else EngineState.STOPPED)
+
+    async def _end_process(self) -> None:
+        self._progress = None
+        self._enter(EngineState.STOPPING)
+        await self._remove_process()
+        if not self._has_process():
+            self._tell("engine.stopped", "stopped; no process of it is left")
 
     async def _drain(self, process: Running) -> None:
         clock, traffic = self._world.clock, self._world.traffic
         deadline = clock.monotonic() + self.replica.deployment.drain_timeout_s
         while process.returncode() is None and clock.monotonic() < deadline:
-            if await traffic.wait_idle(self.replica.name, DRAIN_LOOK_S):
+            look_s = min(DRAIN_LOOK_S, deadline - clock.monotonic())
+            if await traffic.wait_idle(self.replica.name, look_s):
                 return
             if "stop" in self._inbox or "shutdown" in self._inbox:
                 break
@@ -324,39 +324,34 @@ class EngineActor:
                 Severity.WARNING,
             )
 
-    async def _remove_process(self) -> tuple[sessions.Process, ...]:
-        """End what is left of the launch, record its end, free its address."""
+    async def _remove_process(self) -> None:
+        """End what is left of the launch, record its end, free its address; `_process` stays if it cannot."""
         process = self._process
         if process is None:
-            address.release(self._endpoint)
-            return ()
+            return
         code = process.returncode()
-        accident = self._ended
-        if accident is None and code is not None:
-            accident = explain(code, log_files.tail(process.log_path))  # it died while a stop was on its way
-        survivors = await (
-            end(process, self._world.grace)
-            if accident is None or process.returncode() is None
-            else end_rest(process, self._world.grace)
-        )
-        cause = accident or explain(process.returncode(), (), asked_for=True)
+        if self._ended is None and code is not None:  # it died while a stop was on its way
+            self._ended = explain(code, log_files.tail(process.log_path))
+        ending = end if code is None else end_rest
+        survivors = await ending(process, self._world.grace)
+        cause = self._ended = self._ended or explain(process.returncode(), (), asked_for=True)
+        address.release(self._endpoint)
+        self._endpoint = None
         if survivors:
+            # Not recorded as ended: should the node end, the next one tries again.
             states = ", ".join(f"pid {p.pid} {p.command} in state {p.state}" for p in survivors)
-            cause = ExitCause(
+            self._last_exit = ExitCause(
                 kind="unresponsive",
                 summary=f"does not die: {states}",
                 hint="state D hangs in the driver: only a reset or reboot frees the GPU",
                 retryable=False,
             )
-            self._tell("engine.unresponsive", cause.summary, Severity.ERROR, reason=cause.hint)
+            self._tell("engine.unresponsive", self._last_exit.summary, Severity.ERROR, self._last_exit.hint)
+            return
+        self._process = None
         self._last_exit = cause
         if self._launch_id is not None:
             await self._world.recorder.launch_ended(self._launch_id, self._world.clock.epoch(), cause)
-        address.release(self._endpoint)
-        if not survivors:
-            self._process = None
-        self._endpoint = None
-        return survivors
 
     def _is_idle(self, order: Order) -> bool:
         """Whether an order asks for what is so already: it must not disturb a start under way."""
@@ -364,9 +359,9 @@ class EngineActor:
             return self._state in (EngineState.STARTING, EngineState.READY)
         return order == "stop" and self._state is EngineState.STOPPED and not self._wanted
 
-    def _forget_failures(self) -> None:
-        self._history = History()
-        self._restarts = 0
+    def _give_up(self, state: EngineState) -> None:
+        self._wanted = False
+        self._enter(state)
 
     def _show_progress(self, progress: str) -> None:
         if progress != self._progress:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -18,6 +20,10 @@ NAME_LIMIT = 16
 LOOPBACK = "127.0.0.1"
 
 
+class PortTakenError(LaunchError):
+    """The port of an engine that must listen on TCP has another holder; it may let go of it."""
+
+
 def socket_name(engine: str) -> str:
     """A short file name, the same at every launch: `qwen-0`, or a cropped name with a digest."""
     plain = re.sub(r"[^A-Za-z0-9._-]", "-", engine)
@@ -32,7 +38,8 @@ def claim(replica: ReplicaSpec, sockets_dir: Path) -> Endpoint:
     vLLM does not unlink a stale socket and fails after 15 s of imports.
 
     Raises:
-        LaunchError: the path is too long, the folder is not writable, or the port is taken.
+        LaunchError: the path is too long, the folder is not writable, or the port cannot be had.
+        PortTakenError: somebody listens there.
     """
     if replica.deployment.port is not None:
         return _claim_port(replica, replica.deployment.port + replica.index)
@@ -56,7 +63,8 @@ def claim(replica: ReplicaSpec, sockets_dir: Path) -> Endpoint:
 def release(endpoint: Endpoint | None) -> None:
     """Remove what a gone engine left of its address."""
     if endpoint is not None and endpoint.uds:
-        Path(endpoint.uds).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the next launch says so if it matters
+            Path(endpoint.uds).unlink(missing_ok=True)
 
 
 def _claim_port(replica: ReplicaSpec, port: int) -> Endpoint:
@@ -64,8 +72,17 @@ def _claim_port(replica: ReplicaSpec, port: int) -> Endpoint:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
-        except OSError as error:
+        except OverflowError as error:
             raise LaunchError(
+                f"engine {replica.name}: there is no port {port}", "choose a lower `port`"
+            ) from error
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise LaunchError(
+                    f"engine {replica.name}: port {port} cannot be had: {error.strerror}",
+                    "choose another `port`",
+                ) from error
+            raise PortTakenError(
                 f"engine {replica.name}: port {port} is in use",
                 f"choose another `port`, or end its holder (`ss -lptn 'sport = :{port}'`)",
             ) from error

@@ -16,21 +16,19 @@ class RestartPolicy:
     stable_s: float = 120.0
     """Ready for this long (or twice the start-up, if longer) forgets earlier failures."""
     loop_failures: int = 5
-    """This many failures …"""
-    loop_window_s: float = 600.0
-    """… within this time is a crash loop. A start of vLLM takes minutes: fewer would never be reached."""
+    """This many failures without stable running in between are a crash loop, however long each took:
+    a start of vLLM may fail only after minutes, so no window of time tells a loop from bad luck."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Unexpected ends of one engine, newest last, monotonic seconds."""
+    """Unexpected ends of one engine since it last ran stably, newest last, monotonic seconds."""
 
     failures_at: tuple[float, ...] = ()
 
-    def failed(self, now: float, policy: RestartPolicy) -> History:
-        """With one more failure; those outside the window are forgotten."""
-        kept = tuple(t for t in self.failures_at if now - t < policy.loop_window_s)
-        return History((*kept, now))
+    def failed(self, now: float) -> History:
+        """With one more failure."""
+        return History((*self.failures_at, now))
 
 
 def is_stable(ready_for_s: float, startup_s: float, policy: RestartPolicy) -> bool:
@@ -38,10 +36,9 @@ def is_stable(ready_for_s: float, startup_s: float, policy: RestartPolicy) -> bo
     return ready_for_s >= max(policy.stable_s, 2 * startup_s)
 
 
-def is_crash_loop(history: History, now: float, policy: RestartPolicy) -> bool:
+def is_crash_loop(history: History, policy: RestartPolicy) -> bool:
     """Whether to stop trying."""
-    recent = [t for t in history.failures_at if now - t < policy.loop_window_s]
-    return len(recent) >= policy.loop_failures
+    return len(history.failures_at) >= policy.loop_failures
 
 
 def delay_s(history: History, jitter: float, policy: RestartPolicy) -> float:

@@ -43,7 +43,7 @@ class Fleet:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks.values():
+        for task in tuple(self._tasks.values()):
             task.cancel()
         await self._group.__aexit__(kind, error, trace)
 
@@ -65,10 +65,9 @@ class Fleet:
         names = list(names)
         for name in names:
             self._actors[name].command("shutdown")
-        await asyncio.gather(*(self._tasks[name] for name in names))
-        for name in names:
-            del self._actors[name], self._tasks[name]
-        self._on_change()
+        # Not gather(): whoever gives up waiting must not cancel the supervision of engines.
+        if tasks := [self._tasks[name] for name in names]:
+            await asyncio.wait(tasks)
 
     async def shutdown(self) -> None:
         """Stop every engine; returns when no process of any is left."""
@@ -127,8 +126,7 @@ class Fleet:
     def replicas(self) -> tuple[Replica, ...]:
         """The gateway's table; the same object until something changes."""
         if self._routed is None:
-            routed = (actor.routed() for actor in self._actors.values())
-            self._routed = tuple(r for r in routed if r is not None)
+            self._routed = tuple(actor.routed() for actor in self._actors.values())
         return self._routed
 
     def endpoints(self) -> Mapping[str, tuple[Endpoint, int]]:
@@ -144,6 +142,8 @@ class Fleet:
         while True:
             try:
                 await actor.run()
+                del self._actors[actor.replica.name], self._tasks[actor.replica.name]
+                self._on_change()
                 return
             except Exception:
                 # One engine's supervision must not take the others down with it.

@@ -48,6 +48,9 @@ def _is_ours(pid: int) -> bool:
 
 async def end_leftovers(leftovers: tuple[Leftover, ...], grace: Grace) -> dict[int, int]:
     """End what lives of them, all at once: launch id → number of processes ended."""
-    living = {leftover.launch_id: len(leftover.members()) for leftover in leftovers}
-    await asyncio.gather(*(end_rest(leftover, grace) for leftover in leftovers if living[leftover.launch_id]))
-    return living
+    living = [len(leftover.members()) for leftover in leftovers]
+    rests = await asyncio.gather(*(end_rest(leftover, grace) for leftover in leftovers))
+    return {
+        leftover.launch_id: max(0, count - len(rest))
+        for leftover, count, rest in zip(leftovers, living, rests, strict=True)
+    }

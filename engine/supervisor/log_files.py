@@ -12,6 +12,9 @@ KEPT_PER_ENGINE = 20
 TAIL_BYTES = 64 * 1024
 """What is read of a log's end to explain an exit: a CUDA traceback with its causes takes 10 to 30 kB."""
 
+PARTIAL_LIMIT_BYTES = 4096
+"""What is kept of a line that has not ended: milestones are short."""
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -23,7 +26,7 @@ def folder(logs_dir: Path, engine: str) -> Path:
 def new_path(logs_dir: Path, engine: str, at_s: float, pid_hint: int) -> Path:
     """The file for a launch at this time, sortable by name."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at_s))
-    return folder(logs_dir, engine) / f"{stamp}-{pid_hint}.log"
+    return folder(logs_dir, engine) / f"{stamp}-{pid_hint:04d}.log"
 
 
 def prune(logs_dir: Path, engine: str) -> None:
@@ -50,22 +53,22 @@ class Follower:
 
     path: Path
     _offset: int = 0
-    _partial: str = field(default="")
+    _partial: bytes = field(default=b"")
 
     def new_lines(self, limit_bytes: int = 256 * 1024) -> list[str]:
         """Whole lines since the last call; a progress bar's carriage returns count as line ends."""
         try:
             with self.path.open("rb") as file:
                 size = file.seek(0, 2)
-                # Behind by more than the limit: what matters is the newest.
-                self._offset = max(min(self._offset, size), size - limit_bytes)
+                if size < self._offset:  # emptied by somebody who rotates logs
+                    self._offset, self._partial = 0, b""
+                if size - self._offset > limit_bytes:  # far behind: what matters is the newest
+                    self._offset, self._partial = size - limit_bytes, b""
                 file.seek(self._offset)
                 data = file.read(limit_bytes)
         except OSError:
             return []
         self._offset += len(data)
-        *whole, self._partial = (
-            (self._partial + data.decode(errors="replace")).replace("\r", "\n").split("\n")
-        )
-        self._partial = self._partial[-4096:]
-        return whole
+        *whole, rest = (self._partial + data).replace(b"\r", b"\n").split(b"\n")
+        self._partial = rest[-PARTIAL_LIMIT_BYTES:]
+        return [line.decode(errors="replace") for line in whole]

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 MILESTONES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Initializing a V1 LLM engine"), "starting the engine core"),
     (re.compile(r"Starting to load model|Loading model from scratch"), "loading weights"),
-    (re.compile(r"Loading (?:safetensors|pt) checkpoint shards:\s+(?P<detail>\d+%)"), "loading weights"),
+    (re.compile(r"Loading \S+ checkpoint shards.*?:\s+(?P<detail>\d+%)"), "loading weights"),
     (re.compile(r"Loading weights took|Model loading took"), "weights loaded"),
-    (re.compile(r"(?:Dynamo bytecode transform|Compiling a graph|torch\.compile takes)"), "compiling"),
+    (re.compile(r"Starting torch\.compile|Dynamo bytecode transform|Compiling a graph"), "compiling"),
+    (re.compile(r"Warming up model|torch\.compile took"), "warming up"),
     (re.compile(r"Available KV cache memory|KV cache size"), "allocating KV cache"),
-    (re.compile(r"Capturing (?:CUDA )?[Gg]raphs?.*?(?P<detail>\d+%)"), "capturing graphs"),
-    (re.compile(r"Capturing (?:CUDA )?[Gg]raphs?|[Gg]raph capturing"), "capturing graphs"),
-    (re.compile(r"[Gg]raph capturing finished"), "graphs captured"),
+    (re.compile(r"Capturing CUDA graphs.*?:\s+(?P<detail>\d+%)"), "capturing graphs"),
+    (re.compile(r"Graph capturing finished"), "graphs captured"),
     (re.compile(r"init engine .*took"), "engine initialised"),
     (re.compile(r"Starting vLLM (?:API )?server|Application startup complete"), "opening the server"),
 )

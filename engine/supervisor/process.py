@@ -20,12 +20,12 @@ class EngineProcess:
     cancelled caller could lose a process that already runs. The exit is seen through a pidfd.
     """
 
-    def __init__(self, child: subprocess.Popen[bytes], start_ticks: int, log_path: Path) -> None:
-        self._child = child
-        self.pid = child.pid
-        self.session_id = child.pid
+    def __init__(self, pid: int, start_ticks: int, log_path: Path) -> None:
+        self.pid = pid
+        self.session_id = pid
         self.start_ticks = start_ticks
         self.log_path = log_path
+        self._code: int | None = None
 
     @classmethod
     def spawn(cls, plan: LaunchPlan, log_path: Path) -> EngineProcess:
@@ -57,15 +57,22 @@ class EngineProcess:
                 f"{plan.argv[0]} cannot be run: {error.strerror}",
                 "set `python` to an interpreter that has vLLM",
             ) from error
+        except ValueError as error:  # a zero byte in a word, `=` in the name of a variable
+            raise LaunchError(
+                f"the command or environment cannot be passed on: {error}", "correct `args` and `env`"
+            ) from error
         finally:
             os.close(log)
+        # The process is waited for here. A node that ends leaves engines running on purpose, which
+        # `Popen` would call a leak when it is collected.
+        child.returncode = 0
         found = sessions.find(child.pid)
-        return cls(child, found.start_ticks if found else 0, log_path)
+        return cls(child.pid, found.start_ticks if found else 0, log_path)
 
     async def wait(self) -> int:
         """Wait for the leader to end: its exit code, or the negated signal. May be called again."""
         loop = asyncio.get_running_loop()
-        while (code := self._child.poll()) is None:
+        while (code := self.returncode()) is None:
             ended = loop.create_future()
             pidfd = os.pidfd_open(self.pid)
             try:
@@ -78,17 +85,25 @@ class EngineProcess:
 
     def returncode(self) -> int | None:
         """As `wait`, or None while it runs."""
-        return self._child.poll()
+        if self._code is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # SIGCHLD is ignored, so the kernel kept no status
+                self._code = 0
+            else:
+                if pid:
+                    self._code = os.waitstatus_to_exitcode(status)
+        return self._code
 
     def members(self) -> tuple[sessions.Process, ...]:
         """What lives of the session, the leader among it."""
-        self._child.poll()  # clears the leader's zombie
+        self.returncode()  # clears the leader's zombie
         return sessions.members(self.session_id, self.start_ticks)
 
     def terminate(self) -> None:
         """SIGTERM to the leader."""
-        if self._child.poll() is None:
-            self._child.send_signal(signal.SIGTERM)
+        if self.returncode() is None:  # not waited for yet, so the pid is still its own
+            os.kill(self.pid, signal.SIGTERM)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

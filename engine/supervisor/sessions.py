@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+GONE = ("Z", "X")
+"""States of a process that holds nothing any more; only its parent can clear it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +56,31 @@ def parse_stat(text: str) -> Process:
 def find(pid: int) -> Process | None:
     """The process of this pid now, or None."""
     try:
-        return parse_stat((PROC / str(pid) / "stat").read_text(errors="replace"))
+        # Not pathlib: a scan reads one such file per process of the machine, and this halves it.
+        with open(f"{PROC}/{pid}/stat", errors="replace") as stat:  # noqa: PTH123
+            return parse_stat(stat.read())
     except (OSError, ValueError):
         return None
 
 
+def lives(process: Process) -> bool:
+    """Whether it still runs: not another that got its pid, and no zombie."""
+    now = find(process.pid)
+    return now is not None and now.start_ticks == process.start_ticks and now.state not in GONE
+
+
 def every_process() -> Iterator[Process]:
     """All processes that this user may see; those that vanish meanwhile are left out."""
-    for entry in os.scandir(PROC):
-        if entry.name.isdigit():
-            process = find(int(entry.name))
-            if process is not None:
-                yield process
+    with os.scandir(PROC) as entries:
+        for entry in entries:
+            if entry.name.isdigit():
+                process = find(int(entry.name))
+                if process is not None:
+                    yield process
 
 
 def members(session_id: int, started_after_ticks: int) -> tuple[Process, ...]:
-    """Living processes of a session. Zombies are left out: they hold nothing, and only a parent clears them.
+    """Living processes of a session, without zombies.
 
     `started_after_ticks` is the leader's start: members of an older session of that number are not ours.
     """
@@ -79,7 +90,7 @@ def members(session_id: int, started_after_ticks: int) -> tuple[Process, ...]:
     return tuple(
         p
         for p in every_process()
-        if p.session_id == session_id and p.state != "Z" and p.start_ticks >= started_after_ticks
+        if p.session_id == session_id and p.state not in GONE and p.start_ticks >= started_after_ticks
     )
 
 
