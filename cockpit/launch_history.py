@@ -20,7 +20,7 @@ def neighbour(launches: Sequence[Launch], launch_id: int, to: Literal["older", "
 
 
 def launch_line(launches: Sequence[Launch], launch: Launch) -> str:
-    """`qwen/0  launch 3 of 3  started 14:01:11  ended 14:03:20  crash: …`, in local time."""
+    """`qwen/0  launch 3 of 3  started 14:01:11  ended 14:03:20`, in local time."""
     ids = [one.id for one in launches]
     number = len(ids) - ids.index(launch.id) if launch.id in ids else None
     parts = [launch.engine, "launch –" if number is None else f"launch {number} of {len(ids)}"]
@@ -29,12 +29,18 @@ def launch_line(launches: Sequence[Launch], launch: Launch) -> str:
         parts.append("running" if launch.ready_at_s is not None else "not ready yet")
     else:
         parts.append(f"ended {clock(launch.ended_at_s)}")
-        if launch.cause is not None:
-            kind = launch.cause.kind.replace("_", " ")
-            parts.append(f"{kind}: {launch.cause.summary}")
     if launch.log_bytes is None:
         parts.append("its log is gone")
     return "  ".join(parts)
+
+
+def cause_line(launch: Launch) -> str:
+    """Why it ended and what to do; empty where nobody need know: it runs, or was asked to end."""
+    cause = launch.cause
+    if cause is None or cause.kind == "requested":
+        return ""
+    hint = f"; {cause.hint}" if cause.hint else ""
+    return f"✖ {cause.kind.replace('_', ' ')}: {cause.summary}{hint}"
 
 
 def engine_names(engines: Sequence[EngineView], launches: Sequence[Launch]) -> list[str]:

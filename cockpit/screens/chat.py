@@ -73,6 +73,8 @@ class ChatScreen(Room):
     def show_frame(self, frame: Frame | None) -> None:
         """Follow the engines' states; the choice itself is the operator's."""
         self._targets = () if frame is None else chat_targets(frame.engines)
+        if self._exchange is None:
+            return
         session = self._session
         if not session.parameters.model and (target := first_ready(self._targets)) is not None:
             self._choose(target.key)

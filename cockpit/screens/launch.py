@@ -12,8 +12,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Button, Checkbox, Input, Label, Select, SelectionList, Static, TextArea
-from textual.widgets.selection_list import Selection
+from textual.widgets import Button, Input, Label, Select, Static, TextArea
 
 from cockpit.client import ClientError, NodeRefusedError
 from cockpit.launch_form import (
@@ -26,14 +25,15 @@ from cockpit.launch_form import (
     uses_gpus,
 )
 from cockpit.screens.room import RoomHost
+from cockpit.widgets.gpu_chooser import GpuChooser
 from engine.api.schema import Interpreter, LaunchOptions, LaunchRequest
-from engine.model import GpuReading
 
 NO_INTERPRETER = (
     "no Python with vLLM was found; type the path of one, such as /opt/vllm/bin/python "
     "(`cockpit doctor` says where it looked)"
 )
 SIMULATED = "This node is simulated: the deployment will be too. Start a node without --sim for a real one."
+GROUPING = {False: "a replica on each GPU", True: "one replica over all of them"}
 
 
 class LaunchScreen(ModalScreen[str | None]):
@@ -70,8 +70,14 @@ class LaunchScreen(ModalScreen[str | None]):
                 )
                 yield from _field(
                     "gpus",
-                    SelectionList[int](id="gpus", compact=True),
-                    Checkbox("all chosen for one replica", id="one-group", compact=True),
+                    GpuChooser(),
+                    Select[bool](
+                        ((text, value) for value, text in GROUPING.items()),
+                        id="grouping",
+                        value=False,
+                        allow_blank=False,
+                        compact=True,
+                    ),
                 )
                 yield from _field("replicas", Input("1", id="replicas", compact=True))
                 yield from _field(
@@ -91,7 +97,7 @@ class LaunchScreen(ModalScreen[str | None]):
             with Horizontal(id="launch-buttons"):
                 yield Button("Launch", id="launch-submit", variant="primary", compact=True, disabled=True)
                 yield Button("Back", id="launch-cancel", compact=True)
-                yield Label("ctrl+s launches  ·  tab next field  ·  esc back")
+                yield Label("ctrl+s launches  ·  esc back")
 
     def on_mount(self) -> None:
         self.query_one("#model").focus()
@@ -118,11 +124,7 @@ class LaunchScreen(ModalScreen[str | None]):
         chooser.set_options((_interpreter(one), one.python) for one in options.interpreters)
         if options.interpreters:
             chooser.value = options.interpreters[0].python
-        gpus = self.query_one("#gpus", SelectionList)
-        for gpu in options.gpus:
-            gpus.add_option(
-                Selection(Content(_gpu(gpu, owners.get(gpu.index))), gpu.index, gpu.index not in owners)
-            )
+        self.query_one(GpuChooser).offer(options.gpus, owners)
         self.query_one("#launch-submit", Button).disabled = False
         note = SIMULATED if options.simulated else "" if options.interpreters else NO_INTERPRETER
         self.query_one("#launch-note", Static).update(note)
@@ -143,7 +145,7 @@ class LaunchScreen(ModalScreen[str | None]):
         self.query_one("#interpreter").display = options is not None and bool(options.interpreters)
         self.query_one("#python").display = by_hand
         self.query_one("#field-gpus").display = on_gpus
-        self.query_one("#one-group").display = len(form.gpus) > 1
+        self.query_one("#grouping").display = len(form.gpus) > 1
         self.query_one("#field-replicas").display = known and not on_gpus
 
     def _form(self) -> LaunchForm:
@@ -153,8 +155,8 @@ class LaunchScreen(ModalScreen[str | None]):
             model=model,
             name=self.query_one("#name", Input).value if self._name_typed else name_of(model),
             python=self.query_one("#python", Input).value if chosen.is_blank() else str(chosen.value),
-            gpus=tuple(self.query_one("#gpus", SelectionList).selected),
-            as_one_group=self.query_one("#one-group", Checkbox).value,
+            gpus=self.query_one(GpuChooser).chosen,
+            as_one_group=self.query_one("#grouping", Select).value is True,
             replicas=self.query_one("#replicas", Input).value,
             context=self.query_one("#context", Input).value,
             arguments=self.query_one("#arguments", TextArea).text,
@@ -172,9 +174,8 @@ class LaunchScreen(ModalScreen[str | None]):
 
     @on(Input.Changed)
     @on(TextArea.Changed)
-    @on(Checkbox.Changed)
     @on(Select.Changed)
-    @on(SelectionList.SelectedChanged)
+    @on(GpuChooser.Changed)
     def _changed(self) -> None:
         self._show_fields()
         self._review()
@@ -262,9 +263,3 @@ def _field(name: str, *inputs: Widget) -> Iterator[Widget]:
 def _interpreter(one: Interpreter) -> str:
     build = ", CPU build" if one.cpu_build else ""
     return f"{one.python}  vLLM {one.vllm_version}{build}"
-
-
-def _gpu(gpu: GpuReading, owner: str | None) -> str:
-    used = "–" if gpu.memory_used_bytes is None else f"{gpu.memory_used_bytes / 2**30:.1f}"
-    total = "–" if gpu.memory_total_bytes is None else f"{gpu.memory_total_bytes / 2**30:.0f}"
-    return f"gpu{gpu.index}  {gpu.name}  {used:>5} of {total} GiB" + (f"  {owner}" if owner else "")

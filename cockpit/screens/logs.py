@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from textual.worker import Worker, WorkerState
 
 from cockpit.client import ClientError
-from cockpit.launch_history import engine_names, launch_line, neighbour
+from cockpit.launch_history import cause_line, engine_names, launch_line, neighbour
 from cockpit.log_reader import LogReader
 from cockpit.log_search import SearchResult, next_hit, previous_hit
 from cockpit.screens.engines import EnginesScreen
@@ -58,6 +58,7 @@ class LogsScreen(Room):
 
     def compose_room(self) -> ComposeResult:
         yield Static(id="logs-launch", markup=False)
+        yield Static(id="logs-cause", markup=False)
         yield Static(id="logs-status", markup=False)
         yield LogView(id="log")
         yield Input(id="logs-search", placeholder="search, case never matters", compact=True)
@@ -310,7 +311,10 @@ class LogsScreen(Room):
             self._show_status()
 
     def _show_launch(self) -> None:
-        line = self.query_one("#logs-launch", Static)
+        line, cause = self.query_one("#logs-launch", Static), self.query_one("#logs-cause", Static)
+        text = "" if self._launch is None else cause_line(self._launch)
+        cause.display = bool(text)
+        cause.update(Content(text))
         if self._launch is None:
             line.update(Content(f"{self._engine or 'no engine'}  was never launched"))
         else:

@@ -22,6 +22,8 @@ class RoomHost(Protocol):
         """The newest one; None before the first came."""
         ...
 
+    def action_show_fleet(self) -> None: ...
+
 
 class Room(Screen[None]):
     """Base of the chat, log and launch screens: composes its content above the footer."""
@@ -38,7 +40,8 @@ class Room(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield from self.compose_room()
-        yield Footer()
+        # The registry's own palette key stands in the footer already.
+        yield Footer(show_command_palette=False)
 
     def compose_room(self) -> ComposeResult:
         """The content."""
@@ -48,6 +51,5 @@ class Room(Screen[None]):
         """A newer frame is there; called while the screen is the active one."""
 
     def leave(self) -> None:
-        """Back to where the operator came from."""
-        if len(self.app.screen_stack) > 1:
-            self.dismiss(None)
+        """Back to the fleet; what is here goes on and stays as it is."""
+        cast("RoomHost", self.app).action_show_fleet()

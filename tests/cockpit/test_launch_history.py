@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cockpit.launch_history import engine_names, launch_line, neighbour
+from cockpit.launch_history import cause_line, engine_names, launch_line, neighbour
 from engine.api.schema import Launch
 from engine.model import ExitCause
 from tests.support.room_node import engine_view
@@ -22,7 +22,10 @@ def launch(number: int, **fields: object) -> Launch:
 
 
 CRASHED = launch(
-    7, ready_at_s=1_001.0, ended_at_s=1_010.0, cause=ExitCause(kind="out_of_memory", summary="no GPU memory")
+    7,
+    ready_at_s=1_001.0,
+    ended_at_s=1_010.0,
+    cause=ExitCause(kind="out_of_memory", summary="no GPU memory", hint="lower gpu-memory-utilization"),
 )
 LAUNCHES = (launch(9, ready_at_s=1_002.0), launch(8), CRASHED)
 
@@ -46,10 +49,10 @@ def test_line_counts_launches_from_the_first() -> None:
 
 
 def test_line_says_why_it_ended() -> None:
-    line = launch_line(LAUNCHES, CRASHED)
-
-    assert "ended" in line
-    assert line.endswith("out of memory: no GPU memory")
+    assert "  ended " in launch_line(LAUNCHES, CRASHED)
+    assert cause_line(CRASHED) == "✖ out of memory: no GPU memory; lower gpu-memory-utilization"
+    assert cause_line(LAUNCHES[0]) == ""
+    assert cause_line(launch(1, cause=ExitCause(kind="requested", summary="stopped by anna"))) == ""
 
 
 def test_line_says_when_the_log_is_gone() -> None:

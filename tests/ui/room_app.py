@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.app import App
 
+from cockpit.theming import token_defaults
 from engine.model import Frame
 from tests.support.room_node import RoomNode
 
@@ -15,3 +16,12 @@ class RoomApp(App[None]):
         super().__init__()
         self.node = node
         self.frame = frame
+        self.left = 0
+        """How often a room was left for the fleet."""
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return token_defaults()
+
+    def action_show_fleet(self) -> None:
+        """A room is left."""
+        self.left += 1

@@ -209,6 +209,18 @@ async def test_wrong_parameter_is_marked_and_nothing_is_asked() -> None:
         assert screen.query_one(Prompt).text == "hello"
 
 
+async def test_escape_backs_out_one_level_at_a_time() -> None:
+    async with chat(RoomNode()) as (screen, pilot):
+        screen.query_one("#chat-system").focus()
+        await pilot.press("escape")
+        await wait_until(lambda: screen.query_one(Prompt).has_focus)
+        assert isinstance(pilot.app, RoomApp)
+        assert pilot.app.left == 0
+
+        await pilot.press("escape")
+        assert pilot.app.left == 1
+
+
 async def test_new_line_keys_do_not_send() -> None:
     node = RoomNode()
     async with chat(node) as (screen, pilot):

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
-from textual.widgets import Input, Select, SelectionList, Static, TextArea
+from textual.widgets import Input, Select, Static, TextArea
 
 from cockpit.client import NodeRefusedError
 from cockpit.screens.launch import LaunchScreen
+from cockpit.widgets.gpu_chooser import GpuChooser
 from engine.api.schema import Interpreter, LaunchOptions
 from engine.model import DeploymentSpec, Frame, GpuReading, SimulatedEngine
 from tests.support.room_node import RoomNode, engine_view, frame_of
@@ -63,7 +64,7 @@ async def test_model_alone_is_enough_and_free_gpus_are_chosen() -> None:
         screen.query_one("#model", Input).value = "Qwen/Qwen3-8B"
         await wait_until(lambda: "qwen3-8b" in review(screen))
         assert "3 replicas of qwen3-8b on gpu1, gpu2, gpu3" in review(screen)
-        labels = [str(option.prompt) for option in screen.query_one("#gpus", SelectionList).options]
+        labels = [str(option.prompt) for option in screen.query_one(GpuChooser).options]
         assert "60.0 of 80 GiB" in labels[0]
         assert "moe/0" in labels[0]
 
@@ -78,12 +79,8 @@ async def test_all_fields_reach_the_deployment() -> None:
     async with form() as (screen, pilot, node, results):
         screen.query_one("#model", Input).value = "/models/llama"
         screen.query_one("#name", Input).value = "big"
-        gpus = screen.query_one("#gpus", SelectionList)
-        gpus.deselect_all()
-        gpus.select(2)
-        gpus.select(3)
-        await wait_until(lambda: screen.query_one("#one-group").display)
-        screen.query_one("#one-group").value = True  # type: ignore[attr-defined]
+        screen.query_one(GpuChooser).choose(2, 3)
+        screen.query_one("#grouping", Select).value = True
         screen.query_one("#context", Input).value = "32768"
         screen.query_one("#arguments", TextArea).text = 'dtype = "half"'
         await wait_until(lambda: "1 replica of big on gpu2+gpu3, 32,768 tokens" in review(screen))
@@ -97,6 +94,18 @@ async def test_all_fields_reach_the_deployment() -> None:
             python="/opt/vllm/bin/python",
             args={"max-model-len": 32768, "dtype": "half"},
         )
+
+
+async def test_gpus_are_ticked_with_the_keyboard() -> None:
+    async with form() as (screen, pilot, _, _):
+        chooser = screen.query_one(GpuChooser)
+        chooser.focus()
+        chooser.highlighted = 1
+        await pilot.press("space", "down", "enter", "home", "space")
+        await wait_until(lambda: chooser.chosen == (0, 3))
+
+        assert [str(option.prompt)[:3] for option in chooser.options] == ["[x]", "[ ]", "[ ]", "[x]"]
+        await wait_until(lambda: bool(screen.query_one("#grouping").display))
 
 
 async def test_mistakes_stand_beside_their_fields_and_go_when_corrected() -> None:

@@ -180,7 +180,7 @@ async def test_launches_are_walked_newest_first_with_their_end() -> None:
         await pilot.press("left_square_bracket")
         await wait_until(lambda: "first launch" in drawn(screen))
         assert "launch 1 of 2" in header(screen)
-        assert "crash: it fell over" in header(screen)
+        assert "crash: it fell over" in str(screen.query_one("#logs-cause", Static).content)
         assert "ended" in status(screen)
 
         await pilot.press("right_square_bracket")
