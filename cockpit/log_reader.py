@@ -92,7 +92,7 @@ class LogReader:
             stuck = chunk.next_offset <= result.scanned_bytes
             result = scanned(result, chunk)
             yield result
-            if stuck or result.complete or result.full:
+            if stuck or result.complete:
                 return
 
     async def _read(self, offset: int, limit: int = PIECE_BYTES) -> LogChunk:

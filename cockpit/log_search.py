@@ -15,7 +15,7 @@ from cockpit.log_window import opened
 from engine.api.schema import LogChunk
 
 MAX_HITS = 10_000
-"""More are of no use to a reader; the search says that it ended there."""
+"""Kept at most, the last of the file: the newest lines are what a reader of a log is after."""
 
 
 class SearchResult(msgspec.Struct, frozen=True):
@@ -23,19 +23,16 @@ class SearchResult(msgspec.Struct, frozen=True):
 
     needle: str
     hits: tuple[int, ...] = ()
-    """Byte offsets of the lines that hold it, rising."""
+    """Byte offsets of the lines that hold it, rising; the last `MAX_HITS` of them."""
+    total: int = 0
+    """How many were found, kept or not."""
     scanned_bytes: int = 0
     size_bytes: int = 0
 
     @property
     def complete(self) -> bool:
         """The whole file was looked through."""
-        return self.scanned_bytes >= self.size_bytes and not self.full
-
-    @property
-    def full(self) -> bool:
-        """It ended because there are too many hits."""
-        return len(self.hits) >= MAX_HITS
+        return self.scanned_bytes >= self.size_bytes
 
 
 def scanned(result: SearchResult, chunk: LogChunk) -> SearchResult:
@@ -48,10 +45,18 @@ def scanned(result: SearchResult, chunk: LogChunk) -> SearchResult:
     ]
     return SearchResult(
         result.needle,
-        (*result.hits, *found)[:MAX_HITS],
+        (*result.hits, *found)[-MAX_HITS:],
+        result.total + len(found),
         max(result.scanned_bytes, chunk.next_offset),
         chunk.size_bytes,
     )
+
+
+def hit_from(hits: Sequence[int], offset: int) -> int | None:
+    """The first hit at `offset` or after it, else the nearest before; None without any."""
+    if not hits:
+        return None
+    return hits[min(bisect.bisect_left(hits, offset), len(hits) - 1)]
 
 
 def next_hit(hits: Sequence[int], offset: int) -> int | None:

@@ -15,7 +15,7 @@ from textual.worker import Worker, WorkerState
 from cockpit.client import ClientError
 from cockpit.launch_history import cause_line, engine_names, launch_line, neighbour
 from cockpit.log_reader import LogReader
-from cockpit.log_search import SearchResult, next_hit, previous_hit
+from cockpit.log_search import SearchResult, hit_from, next_hit, previous_hit
 from cockpit.screens.engines import EnginesScreen
 from cockpit.screens.room import Room
 from cockpit.widgets.log_view import LogView
@@ -248,23 +248,20 @@ class LogsScreen(Room):
 
     @work(group="search", exclusive=True, exit_on_error=False, name="log search")
     async def _search(self, reader: LogReader, needle: str) -> None:
-        """Look through the whole file; the first hit from here on is shown as soon as it is found."""
-        here, found = self._view.top_offset, False
+        """Look through the whole file; a hit from here on is shown as soon as it is found."""
+        here, standing = self._view.top_offset, False
         try:
             async for result in reader.search(needle):
                 if reader is not self._reader:
                     return
                 self._result = result
-                hit = next((hit for hit in reversed(result.hits[-1:]) if hit >= here), None)
-                if hit is not None and not found:
-                    found = True
-                    self._stand_on(next(hit for hit in result.hits if hit >= here))
+                hit = hit_from(result.hits, here)
+                if hit is not None and not standing and (hit >= here or result.complete):
+                    standing = True
+                    self._stand_on(hit)
                 self._show_status()
         except ClientError as error:
             self._fail(error)
-            return
-        if not found and self._result is not None and self._result.hits:
-            self._stand_on(self._result.hits[0])
 
     def action_hit(self, step: int) -> None:
         """To the next hit, or the one before."""
@@ -348,10 +345,11 @@ def _size(size_bytes: int) -> str:
 
 
 def _search_part(result: SearchResult, current: int | None) -> str:
-    total = f"{len(result.hits):,}{'+' if result.full else ''}"
-    place = f"{result.hits.index(current) + 1:,} of " if current in result.hits else ""
-    lines = "line" if total == "1" else "lines"
-    text = f"“{result.needle}” {place}{total} {lines}"
-    if not result.complete and not result.full and result.size_bytes:
+    total = result.total
+    text = f"“{result.needle}” "
+    if current in result.hits:
+        text += f"{total - len(result.hits) + result.hits.index(current) + 1:,} of "
+    text += f"{total:,} {'line' if total == 1 else 'lines'}"
+    if not result.complete and result.size_bytes:
         text += f", searched {result.scanned_bytes / result.size_bytes:.0%}"
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.log_search import MAX_HITS, SearchResult, next_hit, previous_hit, scanned, spans
+from cockpit.log_search import MAX_HITS, SearchResult, hit_from, next_hit, previous_hit, scanned, spans
 from tests.support.log_file import LogFile
 
 
@@ -15,7 +15,7 @@ def search(log: LogFile, needle: str, limit: int) -> SearchResult:
         chunk = log.chunk(result.scanned_bytes, limit)
         stuck = chunk.next_offset <= result.scanned_bytes
         result = scanned(result, chunk)
-        if stuck or result.complete or result.full:
+        if stuck or result.complete:
             return result
 
 
@@ -39,12 +39,17 @@ def test_escapes_do_not_hide_a_word() -> None:
     assert search(LogFile(b"\x1b[31mER\x1b[0mROR\n"), "error", 100).hits == (0,)
 
 
-def test_too_many_hits_end_the_search_and_say_so() -> None:
+def test_of_too_many_hits_the_last_are_kept_and_all_are_counted() -> None:
     result = search(LogFile(b"x\n" * (MAX_HITS + 50)), "x", 4_096)
 
-    assert result.full
-    assert not result.complete
-    assert len(result.hits) == MAX_HITS
+    assert result.complete
+    assert result.total == MAX_HITS + 50
+    assert (len(result.hits), result.hits[0]) == (MAX_HITS, 100)
+
+
+def test_search_stands_on_the_first_hit_from_here_else_the_nearest_before() -> None:
+    assert [hit_from((10, 20, 30), offset) for offset in (0, 10, 11, 31)] == [10, 10, 20, 30]
+    assert hit_from((), 0) is None
 
 
 def test_next_and_previous_go_round() -> None:

@@ -143,15 +143,17 @@ async def test_search_marks_and_steps_through_hits_of_the_whole_file() -> None:
         screen.query_one("#logs-search", Input).value = "needle"
         await pilot.press("enter")
         await wait_until(
-            lambda: "“needle” 1 of 2 lines" in status(screen) and "searched" not in status(screen)
+            lambda: "“needle” 2 of 2 lines" in status(screen) and "searched" not in status(screen)
         )
-        await wait_until(lambda: any("needle one" in row for row in drawn(screen)))
+        await wait_until(lambda: any("NEEDLE two" in row for row in drawn(screen)))
         assert view.has_focus
 
         await pilot.press("n")
-        await wait_until(lambda: any("NEEDLE two" in row for row in drawn(screen)))
-        assert "2 of 2" in status(screen)
+        await wait_until(lambda: any("needle one" in row for row in drawn(screen)))
+        assert "1 of 2" in status(screen)
         await pilot.press("n")
+        await wait_until(lambda: any("NEEDLE two" in row for row in drawn(screen)))
+        await pilot.press("N")
         await wait_until(lambda: any("needle one" in row for row in drawn(screen)))
         await pilot.press("N")
         await wait_until(lambda: any("NEEDLE two" in row for row in drawn(screen)))
