@@ -8,7 +8,7 @@ from cockpit.client import NodeClient
 from cockpit.commands.engines import print_engines
 from cockpit.commands.output import print_json, print_table
 from cockpit.commands.session import with_node
-from cockpit.format import duration, gibibytes, percent, rounded
+from cockpit.format import duration, gib, percent, whole
 
 
 @click.command()
@@ -35,10 +35,10 @@ def command(as_json: bool) -> None:
                     str(gpu.index),
                     gpu.name,
                     percent(gpu.utilisation_ratio),
-                    gibibytes(gpu.memory_used_bytes),
-                    gibibytes(gpu.memory_total_bytes),
-                    rounded(gpu.temperature_c),
-                    rounded(gpu.power_w),
+                    gib(gpu.memory_used_bytes),
+                    gib(gpu.memory_total_bytes),
+                    whole(gpu.temperature_c),
+                    whole(gpu.power_w),
                     gpu.problem or "",
                 )
                 for gpu in status.gpus

@@ -18,7 +18,8 @@ MODEL = "tiny-llama"
 def client(vllm_node: CockpitHome) -> Iterator[openai.OpenAI]:
     """A client as any user would make one."""
     listen = vllm_node.status()["gateway"]["listen"]
-    with openai.OpenAI(base_url=f"http://{listen}/v1", api_key="anything", max_retries=0, timeout=60) as client:
+    url = f"http://{listen}/v1"
+    with openai.OpenAI(base_url=url, api_key="anything", max_retries=0, timeout=60) as client:
         yield client
 
 
@@ -67,7 +68,7 @@ def test_unknown_model_is_a_404_that_names_the_known(client: openai.OpenAI) -> N
 
 
 def test_an_engines_own_refusal_passes_through(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="max_tokens|maximum context|context length"):
+    with pytest.raises(openai.BadRequestError, match=r"max_tokens|maximum context|context length"):
         client.chat.completions.create(
             model=MODEL, messages=[{"role": "user", "content": "x"}], max_tokens=1_000_000
         )
