@@ -92,7 +92,7 @@ async def _all_ended(processes: tuple[sessions.Process, ...], deadline: float) -
     """
     while True:
         await asyncio.sleep(POLL_S)
-        if not any(map(sessions.lives, processes)):
-            return True
         if asyncio.get_running_loop().time() > deadline:
             return False
+        if not any(map(sessions.lives, processes)):
+            return True
