@@ -51,6 +51,7 @@ class GpuChooser(OptionList):
         self._chosen = {index for index in self._rows if index not in owners}
         self.clear_options()
         self.add_options(Option(self._prompt(index), id=str(index)) for index in self._rows)
+        self.highlighted = 0 if self._rows else None
         self.post_message(self.Changed(self))
 
     def choose(self, *indexes: int) -> None:

@@ -63,8 +63,8 @@ class LogView(Widget, can_focus=True):
         & > .log-view--warning { color: $text-warning; }
         & > .log-view--gap { color: $text-muted; text-style: italic; }
         & > .log-view--match { text-style: reverse; }
-        & > .log-view--current { background: $accent-muted; }
-        & > .log-view--track { color: $foreground 20%; }
+        & > .log-view--current { background: $cursor; }
+        & > .log-view--track { color: $rule; }
         & > .log-view--thumb { color: $accent; }
     }
     """
