@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.backends.plan import LaunchPlan
 from engine.errors import LaunchError
-from engine.supervisor import sessions
+from engine.supervisor import orphans, sessions
 
 
 class EngineProcess:
@@ -98,7 +98,9 @@ class EngineProcess:
     def members(self) -> tuple[sessions.Process, ...]:
         """What lives of the session, the leader among it."""
         self.returncode()  # clears the leader's zombie
-        return sessions.members(self.session_id, self.start_ticks)
+        found = sessions.belonging(self.session_id, self.start_ticks)
+        orphans.clear(process for process in found if process.pid != self.pid)
+        return tuple(process for process in found if process.state not in sessions.GONE)
 
     def terminate(self) -> None:
         """SIGTERM to the leader."""

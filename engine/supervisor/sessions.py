@@ -79,8 +79,8 @@ def every_process() -> Iterator[Process]:
                     yield process
 
 
-def members(session_id: int, started_after_ticks: int) -> tuple[Process, ...]:
-    """Living processes of a session, without zombies.
+def belonging(session_id: int, started_after_ticks: int) -> tuple[Process, ...]:
+    """Processes of a session, zombies among them.
 
     `started_after_ticks` is the leader's start: members of an older session of that number are not ours.
     """
@@ -88,10 +88,13 @@ def members(session_id: int, started_after_ticks: int) -> tuple[Process, ...]:
     if leader is not None and leader.start_ticks != started_after_ticks and leader.session_id == session_id:
         return ()  # the number has been given to somebody else's session
     return tuple(
-        p
-        for p in every_process()
-        if p.session_id == session_id and p.state not in GONE and p.start_ticks >= started_after_ticks
+        p for p in every_process() if p.session_id == session_id and p.start_ticks >= started_after_ticks
     )
+
+
+def members(session_id: int, started_after_ticks: int) -> tuple[Process, ...]:
+    """As `belonging`, without zombies."""
+    return tuple(p for p in belonging(session_id, started_after_ticks) if p.state not in GONE)
 
 
 def send(processes: tuple[Process, ...], number: signal.Signals) -> None:
