@@ -25,6 +25,7 @@ from cockpit.client import ClientError, NodeApi
 from cockpit.connection import Connection, Link
 from cockpit.event_history import EventHistory
 from cockpit.fleet_history import FleetHistory
+from cockpit.glyphs import Glyphs, glyphs_for
 from cockpit.messages import EventArrived, FrameArrived, NodeConnected, NodeLost, NodeStopping
 from cockpit.theming import DEFAULT_THEME, load_themes, token_defaults
 from engine.model import Frame
@@ -89,6 +90,7 @@ class CockpitApp(App[None]):
         revive: starts the node again when it was lost rather than stopped; None: only wait for it.
         themes_dir: the user's own themes.
         now: UTC epoch seconds; tests freeze it.
+        glyphs: default: those that the locale's encoding has.
     """
 
     TITLE = "vllm-cockpit"
@@ -115,11 +117,13 @@ class CockpitApp(App[None]):
         revive: Revive | None = None,
         themes_dir: Path | None = None,
         now: Callable[[], float] = time.time,
+        glyphs: Glyphs | None = None,
     ) -> None:
         self.themes = load_themes(themes_dir)
         super().__init__()
         self.node = node
         self.now = now
+        self.glyphs = glyphs or glyphs_for()
         self.history = FleetHistory()
         self.events = EventHistory()
         self._bridge = Bridge(node, self.post_message, revive)
