@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -231,3 +232,46 @@ def test_a_request_id_in_use_is_refused() -> None:
 def test_a_cache_too_small_for_one_sequence_is_refused() -> None:
     with pytest.raises(SpecError, match="kv_blocks = 16 "):
         EngineModel(SimulatedEngine(kv_blocks=16, block_tokens=4, max_model_len=64))
+
+
+def _until_preempted(model: EngineModel) -> StepResult:
+    now = 0.0
+    while (result := model.step(now)) is not None:
+        if result.preempted:
+            return result
+        now = result.ended_s
+    raise AssertionError("blocks never ran out")
+
+
+def test_nothing_is_admitted_in_a_step_that_preempts() -> None:
+    model = EngineModel(SMALL, token_budget=8)
+    model.add(_request("old", 24, 30), 0.0)
+    model.add(_request("young", 24, 30), 0.0)
+    result = _until_preempted(model)
+    # A chunk of the preempted prompt would fit into the blocks that it just gave back.
+    assert (result.preempted, result.prefill_tokens) == (("young",), 0)
+    assert (model.running, model.waiting) == (1, 1)
+
+
+def test_a_preempted_sequence_goes_before_those_that_never_ran() -> None:
+    model = EngineModel(msgspec.structs.replace(SMALL, max_num_seqs=2))
+    for name in ("old", "young", "later"):
+        model.add(_request(name, 24, 30), 0.0)
+    preempting = _until_preempted(model)
+    assert preempting.preempted == ("young",)
+    after = [token.id for result in _drain(model, preempting.ended_s) for token in result.emitted]
+    assert next(name for name in after if name != "old") == "young"
+
+
+def test_a_preempted_sequence_is_computed_again_in_one_go_from_what_is_cached() -> None:
+    model = EngineModel(SMALL)
+    model.add(_request("old", 24, 30), 0.0)
+    model.add(_request("young", 24, 30, "shared"), 0.0)
+    preempting = _until_preempted(model)
+    results = _drain(model, preempting.ended_s)
+    produced = 30 - sum(token.id == "young" for result in results for token in result.emitted)
+    recomputed = [result.prefill_tokens for result in results if result.prefill_tokens]
+    # While the old one finished it took some of the blocks that the young one had left in the cache.
+    assert len(recomputed) == 1
+    assert 0 < recomputed[0] <= 24 + produced
+    assert (24 + produced - recomputed[0]) % SMALL.block_tokens == 0
