@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import aiohttp
 import msgspec
@@ -45,10 +45,17 @@ class GentleLoad:
         base_url: The gateway's, such as `http://127.0.0.1:8000`.
         clock: Paces the arrivals.
         seed: Chooses the traffic.
+        accepts: Whether a deployment has a ready replica now; arrivals for one that has none are dropped,
+            so that starts and drains do not fill the gateway's error count.
     """
 
     def __init__(
-        self, deployments: Sequence[DeploymentSpec], base_url: str, clock: Clock, seed: int = 0
+        self,
+        deployments: Sequence[DeploymentSpec],
+        base_url: str,
+        clock: Clock,
+        seed: int = 0,
+        accepts: Callable[[str], bool] = lambda deployment: True,
     ) -> None:
         self._rates = {
             spec.name: spec.simulated.load_rps
@@ -58,6 +65,7 @@ class GentleLoad:
         self._url = f"{base_url.rstrip('/')}/v1/chat/completions"
         self._clock = clock
         self._seed = seed
+        self._accepts = accepts
         self.answered = 0
         """Answers received in full."""
         self.failed = 0
@@ -86,7 +94,8 @@ class GentleLoad:
                     pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
                 elif done:
                     pause_s = FIRST_PAUSE_S
-                if len(open_requests) >= MAX_IN_FLIGHT or self._clock.monotonic() < resume_s:
+                paused = self._clock.monotonic() < resume_s or not self._accepts(deployment)
+                if paused or len(open_requests) >= MAX_IN_FLIGHT:
                     traffic.failed(arrival.session)
                     continue
                 open_requests.add(

@@ -47,7 +47,7 @@ _H100X8 = Profile(
                 startup_s=3.0,
                 weights_bytes=16 * _GIB,
                 kv_bytes=24 * _GIB,
-                load_rps=0.6,
+                load_rps=1.2,
             ),
         ),
         DeploymentSpec(
@@ -66,7 +66,7 @@ _H100X8 = Profile(
                 startup_s=5.0,
                 weights_bytes=57 * _GIB,
                 kv_bytes=40 * _GIB,
-                load_rps=0.2,
+                load_rps=0.4,
             ),
         ),
         DeploymentSpec(
@@ -85,7 +85,7 @@ _H100X8 = Profile(
                 startup_s=2.5,
                 weights_bytes=15 * _GIB,
                 kv_bytes=20 * _GIB,
-                load_rps=0.16,
+                load_rps=0.3,
             ),
         ),
         DeploymentSpec(
@@ -104,7 +104,7 @@ _H100X8 = Profile(
                 startup_s=1.5,
                 weights_bytes=_GIB,
                 kv_bytes=4 * _GIB,
-                load_rps=0.1,
+                load_rps=0.2,
             ),
         ),
     ),

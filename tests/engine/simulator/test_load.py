@@ -103,6 +103,20 @@ async def test_a_broken_stream_counts_as_failed(answer: bytes) -> None:
         assert load.answered == 0
 
 
+async def test_a_deployment_that_accepts_nothing_is_left_alone() -> None:
+    clock, ready = FakeClock(), set[str]()
+    async with _gateway() as (gateway, url):
+        load = GentleLoad([_deployment("busy", 10.0)], url, clock, accepts=ready.__contains__)
+        async with _running(load):
+            await wait_until(lambda: clock.sleeping == 1)
+            await clock.advance(30.0)
+            assert not gateway.bodies
+            ready.add("busy")
+            await clock.advance(5.0)
+            await wait_until(lambda: load.answered >= 1)
+        assert load.failed == 0
+
+
 async def test_no_more_than_its_share_is_open_when_answers_stall() -> None:
     clock = FakeClock()
     async with _gateway() as (gateway, url):
