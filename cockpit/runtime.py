@@ -156,8 +156,10 @@ class Node:
                     for replica in replicas:
                         fleet.add(replica, wanted=wanted.get(replica.name, True))
                     background = [tasks.create_task(sampler.run(), name="sampler")]
-                    load = GentleLoad(intent.deployments, f"http://{listen}", self._clock)
-                    traffic = tasks.create_task(load.run(), name="simulated load")
+                    load = _after_start(
+                        fleet, GentleLoad(intent.deployments, f"http://{listen}", self._clock)
+                    )
+                    traffic = tasks.create_task(load, name="simulated load")
                     control.before_stop = lambda: _cancel(traffic)
                     self._obey_signals(control, tasks)
                     report()
@@ -277,6 +279,12 @@ async def clear_leftovers(recorder: StoreRecorder, clock: SystemClock) -> list[t
     for leftover in leftovers:
         await recorder.launch_lost(leftover.launch_id, clock.epoch())
     return [(leftover.engine, ended[leftover.launch_id]) for leftover in leftovers]
+
+
+async def _after_start(fleet: Fleet, load: GentleLoad) -> None:
+    """Send once the engines are up: refusals of engines that still start would count as errors."""
+    await fleet.settle([replica.name for replica in fleet.specs()])
+    await load.run()
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
