@@ -45,7 +45,7 @@ lint: $(STATIC_GROUP) $(TEST_GROUP)  ## Check style, types and who imports whom.
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/mypy scripts/write_docs.py
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-cache
 
 format: $(STATIC_GROUP)  ## Format the code and fix what can be fixed.
 	@$(BIN)/ruff format .

@@ -156,10 +156,15 @@ class Node:
                     for replica in replicas:
                         fleet.add(replica, wanted=wanted.get(replica.name, True))
                     background = [tasks.create_task(sampler.run(), name="sampler")]
-                    load = _after_start(
-                        fleet, GentleLoad(intent.deployments, f"http://{listen}", self._clock)
+                    load = GentleLoad(
+                        intent.deployments,
+                        f"http://{listen}",
+                        self._clock,
+                        accepts=lambda name: any(
+                            r.accepts and r.deployment == name for r in fleet.replicas()
+                        ),
                     )
-                    traffic = tasks.create_task(load, name="simulated load")
+                    traffic = tasks.create_task(load.run(), name="simulated load")
                     control.before_stop = lambda: _cancel(traffic)
                     self._obey_signals(control, tasks)
                     report()
@@ -279,12 +284,6 @@ async def clear_leftovers(recorder: StoreRecorder, clock: SystemClock) -> list[t
     for leftover in leftovers:
         await recorder.launch_lost(leftover.launch_id, clock.epoch())
     return [(leftover.engine, ended[leftover.launch_id]) for leftover in leftovers]
-
-
-async def _after_start(fleet: Fleet, load: GentleLoad) -> None:
-    """Send once the engines are up: refusals of engines that still start would count as errors."""
-    await fleet.settle([replica.name for replica in fleet.specs()])
-    await load.run()
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
