@@ -44,6 +44,8 @@ class Action:
     scope: Scope
     danger: Danger = Danger.NONE
     in_footer: bool = True
+    palette: bool = False
+    """Listed in the palette under its label; engines, screens and themes have words of their own there."""
     priority: bool = False
     """Seen before the focused field."""
 
@@ -74,7 +76,7 @@ ACTIONS: tuple[Action, ...] = (
         "x",
         "x",
         "Stop",
-        "Stop the selected engine: requests in flight are waited for",
+        "Stop the selected engine",
         "stop",
         _FLEET,
         Danger.CONFIRM,
@@ -84,7 +86,7 @@ ACTIONS: tuple[Action, ...] = (
         "r",
         "r",
         "Restart",
-        "Stop the selected engine and start it again",
+        "Stop and start the selected engine",
         "restart",
         _FLEET,
         Danger.CONFIRM,
@@ -100,13 +102,22 @@ ACTIONS: tuple[Action, ...] = (
         "colon,ctrl+p",
         ":",
         "Palette",
-        "Search commands, engines and themes (also ctrl+p)",
+        "Find a command, engine or theme (also ctrl+p)",
         "command_palette",
         _APP,
     ),
-    Action("app.help", "question_mark,f1", "?", "Help", "Show the keys (also f1)", "help", _APP),
     Action(
-        "app.quit", "q,ctrl+q", "q", "Quit", "Quit: leave the engines running, or stop all", "ask_quit", _APP
+        "app.help", "question_mark,f1", "?", "Help", "Show the keys (also f1)", "help", _APP, palette=True
+    ),
+    Action(
+        "app.quit",
+        "q,ctrl+q",
+        "q",
+        "Quit",
+        "Leave; asks what becomes of the engines",
+        "ask_quit",
+        _APP,
+        palette=True,
     ),
     Action(
         "app.interrupt",
@@ -130,3 +141,8 @@ def in_scope(scope: Scope) -> tuple[Action, ...]:
 def bindings(scope: Scope) -> list[BindingType]:
     """The scope's `BINDINGS`."""
     return [action.binding for action in in_scope(scope)]
+
+
+def asks_first(action_id: str) -> bool:
+    """Whether an action waits for a confirmation."""
+    return any(action.id == action_id and action.danger is Danger.CONFIRM for action in ACTIONS)

@@ -23,12 +23,14 @@ from cockpit.actions import Scope, bindings
 from cockpit.bridge import Bridge, Revive
 from cockpit.client import ClientError, NodeApi
 from cockpit.connection import Connection, Link
+from cockpit.consequences import Verb, of_stopping, why_not
 from cockpit.event_history import EventHistory
 from cockpit.fleet_history import FleetHistory
 from cockpit.glyphs import Glyphs, glyphs_for
 from cockpit.messages import EventArrived, FrameArrived, NodeConnected, NodeLost, NodeStopping
 from cockpit.theming import DEFAULT_THEME, load_themes, token_defaults
-from engine.model import Frame
+from engine.api.schema import EngineAction
+from engine.model import EngineView, Frame
 
 if TYPE_CHECKING:
     from cockpit.screens.quit import QuitChoice
@@ -241,6 +243,40 @@ class CockpitApp(App[None]):
 
         self.push_screen(LaunchScreen(), launched)
 
+    # Orders.
+
+    def order(self, verb: Verb, engine: EngineView) -> None:
+        """Start, stop or restart an engine; says why not, and asks before anything is interrupted."""
+        if (why := why_not(verb, engine)) is not None:
+            self.notify(why, severity="warning")
+        elif verb == "start":
+            self._act(verb, engine.name)
+        elif self.frame is not None:
+            self._confirm(verb, engine, of_stopping(engine, self.frame))
+
+    def _confirm(self, verb: Verb, engine: EngineView, consequence: str) -> None:
+        from cockpit.screens.confirm import ConfirmScreen
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._act(verb, engine.name)
+
+        name = verb.capitalize()
+        self.push_screen(
+            ConfirmScreen(f"{name} {engine.name} ({engine.model})?", consequence, name), answered
+        )
+
+    @work(group="action", name="order", exit_on_error=False)
+    async def _act(self, verb: Verb, target: str) -> None:
+        """The node's answer is a toast; what follows is seen in the fleet."""
+        try:
+            reply = await self.node.act(EngineAction(action=verb, target=target))
+        except ClientError as error:
+            self.report(error)
+            return
+        note = "" if reply.durable else " (not recorded: the database cannot be written)"
+        self.notify(f"{verb} {target}{note}", timeout=3, markup=False)
+
     # Themes.
 
     def action_next_theme(self) -> None:
@@ -278,8 +314,10 @@ class CockpitApp(App[None]):
         """Show the keys."""
         from cockpit.screens.help import HelpScreen
 
-        if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.screen))
+        if isinstance(self.screen, HelpScreen):
+            self.screen.dismiss(None)
+        else:
+            self.push_screen(HelpScreen(self.screen, self.glyphs))
 
     def action_interrupt(self) -> None:
         """What ctrl+c means: copy where something is selected, else quit."""

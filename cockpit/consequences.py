@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from cockpit import format as fmt
 from engine.model import EngineState, EngineView, Frame
+
+Verb = Literal["start", "stop", "restart"]
+"""What can be ordered of an engine."""
 
 STOPPABLE = (
     EngineState.STARTING,
@@ -44,11 +49,7 @@ def of_stopping_all(frame: Frame | None) -> str:
     return f"{text}, {fmt.plural(in_flight, 'request')} in flight" if in_flight else f"{text}, all idle"
 
 
-def why_not_start(engine: EngineView) -> str | None:
-    """Why a start would do nothing, or None where it would."""
-    return None if engine.state in STARTABLE else f"{engine.name} is {engine.state} already"
-
-
-def why_not_stop(engine: EngineView) -> str | None:
-    """Why a stop would do nothing, or None where it would."""
-    return None if engine.state in STOPPABLE else f"{engine.name} is {engine.state} already"
+def why_not(verb: Verb, engine: EngineView) -> str | None:
+    """Why an order would change nothing, or None where it would."""
+    allowed = {"start": STARTABLE, "stop": STOPPABLE}.get(verb)
+    return None if allowed is None or engine.state in allowed else f"{engine.name} is {engine.state} already"

@@ -5,6 +5,7 @@ A role is a name, such as `state-failed` or `muted`; the theme says what it look
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from cockpit import format as fmt
@@ -96,3 +97,41 @@ def apart(left: Line, right: Line, width: int) -> Line:
     if room <= 0:
         return fit_line(right, width)
     return (*fit_line(left, room), *right)
+
+
+def wrap_line(line: Line, width: int, indent: int) -> list[Line]:
+    """The line over as many as it takes, broken at blanks; all but the first are indented."""
+    lines: list[list[Span]] = [[]]
+    left = width
+    room = max(1, width - indent)
+    for text, role in line:
+        for word in _words(text):
+            if fmt.cells(word.rstrip()) > left and left < room:
+                lines.append([(" " * indent, "text")])
+                left = room
+                word = word.lstrip()
+            while fmt.cells(word.rstrip()) > left:
+                # Longer than a whole line, as paths can be: broken where the line ends.
+                head = _head(word, left)
+                lines[-1].append((head, role))
+                word = word[len(head) :]
+                lines.append([(" " * indent, "text")])
+                left = room
+            lines[-1].append((word, role))
+            left -= fmt.cells(word)
+    return [tuple(part) for part in lines]
+
+
+def _words(text: str) -> list[str]:
+    """Words with the blanks around them."""
+    return re.findall(r"\s*\S+\s*|\s+", text)
+
+
+def _head(text: str, width: int) -> str:
+    """As many characters as fit, and at least one."""
+    used = 0
+    for index, character in enumerate(text):
+        used += fmt.cells(character)
+        if used > width and index:
+            return text[:index]
+    return text

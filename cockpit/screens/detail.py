@@ -9,12 +9,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 
-from cockpit.engine_details import engine_details, gpu_details
+from cockpit.engine_details import LABEL_CELLS, engine_details, gpu_details
 from cockpit.fleet_rows import Place, places
 from cockpit.glyphs import Glyphs
-from cockpit.spans import Line
+from cockpit.spans import Line, wrap_line
 from cockpit.widgets.painted import PaintedLines
 from engine.model import Frame
+
+BOX_CELLS, FRAME_CELLS = 90, 4
+"""Width of the box in `detail.tcss`, and what its frame takes of it."""
 
 
 class DetailScreen(ModalScreen[str | None]):
@@ -37,7 +40,7 @@ class DetailScreen(ModalScreen[str | None]):
         """
         super().__init__()
         self._key = key
-        self._first = frame
+        self._last = frame
         self._now_s = now_s
         self._glyphs = glyphs
 
@@ -48,17 +51,23 @@ class DetailScreen(ModalScreen[str | None]):
     def on_mount(self) -> None:
         self.query_one("#detail-box").border_subtitle = "l logs  c chat  s start  x stop  r restart  esc back"
         self.query_one("#detail-box").focus()
-        self.show_frame(self._first)
+        self.show_frame(self._last)
 
     def show_frame(self, frame: Frame | None) -> None:
         """Draw the newest values."""
         if frame is None:
             return
+        self._last = frame
         place = next((place for place in places(frame) if place.key == self._key), None)
         box = self.query_one("#detail-box")
         box.border_title = _title(place, self._key)
         lines = _lines(place, frame, max(self._now_s, frame.at_s), self._glyphs)
-        self.query_one("#detail-lines", PaintedLines).show(lines)
+        shown = self.query_one("#detail-lines", PaintedLines)
+        width = shown.size.width or min(BOX_CELLS, self.app.size.width) - FRAME_CELLS
+        shown.show([part for line in lines for part in wrap_line(line, width, LABEL_CELLS)])
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.show_frame, self._last)
 
 
 def _title(place: Place | None, key: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
@@ -12,9 +12,8 @@ from textual.screen import Screen
 
 from cockpit import format as fmt
 from cockpit.actions import Scope, bindings, in_scope
-from cockpit.client import ClientError
 from cockpit.connection import Connection, Link
-from cockpit.consequences import of_stopping, why_not_start, why_not_stop
+from cockpit.consequences import Verb
 from cockpit.event_history import EventHistory
 from cockpit.fleet_rows import COLUMNS, Place, fleet_rows, places
 from cockpit.node_line import notice
@@ -26,7 +25,6 @@ from cockpit.widgets.live_table import LiveTable
 from cockpit.widgets.painted import PaintedLines
 from cockpit.widgets.problem_line import ProblemLine
 from cockpit.widgets.spark import Trend
-from engine.api.schema import EngineAction
 from engine.model import EngineView, Frame
 
 if TYPE_CHECKING:
@@ -171,57 +169,20 @@ class FleetScreen(Screen[None]):
 
     def action_start(self) -> None:
         """Start the selected engine."""
-        engine = self._need_engine()
-        if engine is None:
-            return
-        if (why := why_not_start(engine)) is not None:
-            self.notify(why, severity="warning")
-            return
-        self.act("start", engine.name)
+        self._order("start")
 
     def action_stop(self) -> None:
         """Stop the selected engine, once confirmed."""
-        engine = self._need_engine()
-        if engine is None:
-            return
-        if (why := why_not_stop(engine)) is not None:
-            self.notify(why, severity="warning")
-            return
-        self.confirm("stop", engine)
+        self._order("stop")
 
     def action_restart(self) -> None:
         """Restart the selected engine, once confirmed."""
+        self._order("restart")
+
+    def _order(self, verb: Verb) -> None:
         engine = self._need_engine()
         if engine is not None:
-            self.confirm("restart", engine)
-
-    def confirm(self, action: Literal["stop", "restart"], engine: EngineView) -> None:
-        """Ask, naming the engine and what it interrupts."""
-        from cockpit.screens.confirm import ConfirmScreen
-
-        frame = self._cockpit.frame
-        if frame is None:
-            return
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.act(action, engine.name)
-
-        verb = action.capitalize()
-        question = f"{verb} {engine.name} ({engine.model})?"
-        self.app.push_screen(ConfirmScreen(question, of_stopping(engine, frame), verb), answered)
-
-    @work(group="action", name="action", exit_on_error=False)
-    async def act(self, action: Literal["start", "stop", "restart"], target: str) -> None:
-        """Order it; the node's answer is a toast, what follows is seen in the table."""
-        app = self._cockpit
-        try:
-            reply = await app.node.act(EngineAction(action=action, target=target))
-        except ClientError as error:
-            app.report(error)
-            return
-        note = "" if reply.durable else " (not recorded: the database cannot be written)"
-        self.notify(f"{action} {target}{note}", timeout=3, markup=False)
+            self._cockpit.order(verb, engine)
 
     def action_launch(self) -> None:
         """The launch form."""

@@ -43,8 +43,11 @@ class QuitScreen(ModalScreen[QuitChoice | None]):
             yield Static("Quit the cockpit", classes="dialog-title", markup=False)
             yield Static(of_stopping_all(self._frame), classes="dialog-text", markup=False)
             yield OptionList(
-                Option(Content("Leave the engines running"), id=QuitChoice.LEAVE_RUNNING.value),
-                Option(Content("Stop every engine and the node"), id=QuitChoice.STOP_ALL.value),
+                Option(
+                    Content("Leave the engines running; `cockpit` comes back to them"),
+                    id=QuitChoice.LEAVE_RUNNING.value,
+                ),
+                Option(Content("Stop every engine, then the node"), id=QuitChoice.STOP_ALL.value),
                 Option(Content("Stay"), id="stay"),
                 compact=True,
             )

@@ -18,13 +18,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from cockpit.log_text import clean_line
-from cockpit.spans import Line, Role
+from cockpit.spans import Line, Role, fit_line
 
 ROLES: tuple[str, ...] = get_args(Role)
 
 
 class PaintedLines(Widget):
-    """Shows lines, cut at its width.
+    """Shows lines, cut at its width with an ellipsis.
 
     | component class | draws |
     |---|---|
@@ -123,7 +123,10 @@ class PaintedLines(Widget):
             return Strip.blank(width, base)
         if y == self._cursor:
             base += self.get_component_rich_style("painted--cursor", partial=True)
-        segments = [Segment(_safe(text), base + self._role_style(role)) for text, role in self._lines[y]]
+        segments = [
+            Segment(_safe(text), base + self._role_style(role))
+            for text, role in fit_line(self._lines[y], width)
+        ]
         return Strip(segments).adjust_cell_length(width, base).simplify()
 
     def _role_style(self, role: Role) -> Style:
