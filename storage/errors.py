@@ -4,6 +4,7 @@ StorageError              every error of this package: a sentence and a remedy
 ├── NotWritableError      the folder or the file cannot be written
 ├── NewerDatabaseError    written by a newer cockpit; left as it is
 ├── CorruptDatabaseError  not a database, or damaged, and it cannot be set aside
+├── RejectedError         the database's rules forbid the change
 └── UnknownRecordError    an id without a record
 """
 
@@ -32,6 +33,10 @@ class NewerDatabaseError(StorageError):
 
 class CorruptDatabaseError(StorageError):
     """Not a database, or damaged, and it cannot be set aside."""
+
+
+class RejectedError(StorageError):
+    """The database's rules forbid the change: a reference to nothing, a name given twice."""
 
 
 class UnknownRecordError(StorageError):

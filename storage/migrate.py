@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import sqlite3
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from storage.errors import NewerDatabaseError, StorageError
 
+Step = tuple[int, str]
+"""The version that a step leads to, and its SQL."""
+
+_MAGIC = b"SQLite format 3\0"
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
 
 
-def migrations() -> list[tuple[int, str]]:
-    """Version and SQL of each step, in order."""
+def steps() -> list[Step]:
+    """All steps, in order."""
     found = []
     for entry in files("storage").joinpath("migrations").iterdir():
         match = _NAME.fullmatch(entry.name)
@@ -27,22 +34,23 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:
-    """Leave a database of a newer cockpit alone.
+def refuse_newer(path: Path, known: int | None = None) -> None:
+    """Leave a database of a newer cockpit alone: not even its log is folded in.
 
     Raises:
-        NewerDatabaseError: names both versions.
+        NewerDatabaseError: names the file and both versions.
+        sqlite3.DatabaseError: its log cannot be read.
     """
-    newest = migrations()[-1][0]
-    found = version_of(connection)
-    if found > newest:
+    known = steps()[-1][0] if known is None else known
+    found = _version_without_writing(path)
+    if found > known:
         raise NewerDatabaseError(
-            f"{path} has version {found}, and this cockpit knows up to {newest}",
+            f"the database {path} has version {found}, and this cockpit knows versions up to {known}",
             "use the newer cockpit, or set COCKPIT_HOME to another folder",
         )
 
 
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
+def migrate(connection: sqlite3.Connection, path: Path, way: Sequence[Step] | None = None) -> None:
     """Apply what is missing; a file that has data is copied beside itself first.
 
     The connection must be in autocommit mode: a step is one transaction, DDL included, and the
@@ -52,9 +60,9 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         StorageError: a step failed; the database is as before it.
     """
     begin = version_of(connection)
-    missing = [(version, sql) for version, sql in migrations() if version > begin]
+    missing = [step for step in (steps() if way is None else way) if step[0] > begin]
     if begin and missing:
-        _backup(connection, path.with_name(f"{path.name}.v{begin}.bak"))
+        _back_up(connection, path.with_name(f"{path.name}.v{begin}.bak"))
     for version, sql in missing:
         try:
             connection.executescript(f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version = {version};\nCOMMIT;")
@@ -62,14 +70,29 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             if connection.in_transaction:
                 connection.rollback()
             raise StorageError(
-                f"{path}: migration {version} failed: {error}", "the database is unchanged; report this"
+                f"the database {path} cannot be brought to version {version}: {error}",
+                "it is as before; see that the disk has space, else report this",
             ) from error
 
 
-def _backup(connection: sqlite3.Connection, target: Path) -> None:
-    copy = sqlite3.connect(target)
-    try:
+def _version_without_writing(path: Path) -> int:
+    log = path.with_name(f"{path.name}-wal")
+    if not log.exists():
+        # https://www.sqlite.org/fileformat.html#the_database_header: a connection, even one that
+        # only reads, would leave files beside it.
+        with path.open("rb") as file:
+            header = file.read(100)
+        return int.from_bytes(header[60:64], "big", signed=True) if header.startswith(_MAGIC) else 0
+    # The log may hold the newest version. A connection that only reads never folds it in.
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    with contextlib.closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+        return version_of(connection)
+
+
+def _back_up(connection: sqlite3.Connection, target: Path) -> None:
+    unfinished = target.with_name(f"{target.name}.part")
+    unfinished.unlink(missing_ok=True)
+    os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with contextlib.closing(sqlite3.connect(unfinished)) as copy:
         connection.backup(copy)
-    finally:
-        copy.close()
-    target.chmod(0o600)
+    unfinished.rename(target)

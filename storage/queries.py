@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,9 @@ from storage.records import (
     LaunchRecord,
     MessageRecord,
 )
+
+READ_LIMIT_S = 10.0
+"""No question here takes a second on a year of events; a disk can hang."""
 
 
 class Queries:
@@ -61,8 +65,10 @@ class Queries:
         return _launch(rows[0]) if rows else None
 
     async def open_launches(self) -> tuple[LaunchRecord, ...]:
-        """Those that were never seen to end."""
-        return tuple(map(_launch, await self._rows("SELECT * FROM launches WHERE ended_at_s IS NULL", [])))
+        """Those that were never seen to end, oldest first."""
+        return tuple(
+            map(_launch, await self._rows("SELECT * FROM launches WHERE ended_at_s IS NULL ORDER BY id", []))
+        )
 
     async def deployments(self) -> tuple[DeploymentRecord, ...]:
         """In the order in which they were given."""
@@ -112,7 +118,14 @@ class Queries:
 
     async def _rows(self, sql: str, values: Sequence[Any]) -> list[sqlite3.Row]:
         try:
-            return list(await self._connection.execute_fetchall(sql, values))
+            async with asyncio.timeout(READ_LIMIT_S):
+                return list(await self._connection.execute_fetchall(sql, values))
+        except TimeoutError as error:
+            # A cancelled task does not end its SQL.
+            await self._connection.interrupt()
+            raise StorageError(
+                f"the database gave no answer within {READ_LIMIT_S:g} s", "see the disk's health"
+            ) from error
         except sqlite3.Error as error:
             raise StorageError(f"the database cannot be read: {error}", "see the node's log") from error
 
@@ -145,4 +158,5 @@ def _launch(row: sqlite3.Row) -> LaunchRecord:
         log_path=row["log_path"],
         ready_at_s=row["ready_at_s"],
         end=end,
+        argv=tuple(msgspec.json.decode(row["argv"])),
     )

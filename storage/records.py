@@ -68,6 +68,7 @@ class LaunchRecord(msgspec.Struct, frozen=True):
     log_path: str
     ready_at_s: float | None
     end: LaunchEnd | None
+    argv: tuple[str, ...] = ()
 
 
 class ConversationValues(msgspec.Struct, frozen=True):

@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiosqlite
 import msgspec
 
 from storage import changes
-from storage.database import BUSY_TIMEOUT_S, READER_PRAGMAS, prepare
-from storage.errors import UnknownRecordError
+from storage.database import prepare, reading, writing
+from storage.errors import RejectedError, UnknownRecordError
 from storage.queries import Queries
 from storage.records import (
     ConversationRecord,
@@ -28,11 +27,16 @@ from storage.records import (
     MessageValues,
 )
 from storage.retention import Limits
-from storage.writer import Statement, Writer
+from storage.writer import Writer
 
 
 class Store:
-    """Writes through the one writer; `read` asks on another connection."""
+    """Writes through the one writer; `read` asks on another connection.
+
+    Every write returns once it is on disk. While the database cannot be written it returns as well,
+    and the change waits in memory: `problem` says why, and `add_event` says so for that event. What
+    waits there cannot be read yet.
+    """
 
     def __init__(self, writer: Writer, read: Queries, now: Callable[[], float], notice: str | None) -> None:
         self._writer = writer
@@ -43,8 +47,18 @@ class Store:
 
     @property
     def problem(self) -> str | None:
-        """Why the database cannot be written, or None."""
+        """Why the database cannot be written, and how much waits for it; None when it can."""
         return self._writer.problem
+
+    @property
+    def pending(self) -> int:
+        """Changes that are not on disk yet."""
+        return self._writer.pending
+
+    @property
+    def dropped_samples(self) -> int:
+        """Samples given up since the start."""
+        return self._writer.dropped_samples
 
     async def add_event(self, record: EventRecord) -> tuple[EventRecord, bool]:
         """Keep an event: with its id, and whether it is on disk."""
@@ -59,56 +73,39 @@ class Store:
 
     async def launch_ready(self, launch_id: int, at_s: float) -> None:
         """A launch answers."""
-        await self._writer.submit(("UPDATE launches SET ready_at_s = ? WHERE id = ?", (at_s, launch_id)))
+        await self._writer.submit(changes.launch_ready(launch_id, at_s))
 
     async def end_launch(self, launch_id: int, end: LaunchEnd) -> None:
         """A launch is over."""
         await self._writer.submit(changes.launch_end(launch_id, end))
 
     async def replace_deployments(self, deployments: Sequence[DeploymentRecord]) -> None:
-        """Forget all deployments and their engines, and keep these: all or nothing."""
-        rows: list[Statement] = [("DELETE FROM deployments", ()), ("DELETE FROM engines", ())]
-        rows += [
-            changes.insert("deployments", {"name": d.name, "position": position, "spec": d.spec})
-            for position, d in enumerate(deployments)
-        ]
-        await self._writer.submit(*rows)
+        """Forget all deployments and their engines, and keep these: all or nothing.
+
+        Raises:
+            RejectedError: two of one name.
+        """
+        await self._writer.submit(*changes.deployments(deployments))
 
     async def add_deployment(self, deployment: DeploymentRecord) -> None:
-        """Keep one more, after the others."""
-        await self._writer.submit(
-            (
-                """INSERT INTO deployments (name, position, spec)
-                   SELECT ?, coalesce(max(position), -1) + 1, ? FROM deployments""",
-                (deployment.name, deployment.spec),
-            )
-        )
+        """Keep one more, after the others.
+
+        Raises:
+            RejectedError: there is one of that name.
+        """
+        await self._writer.submit(changes.deployment_added(deployment))
 
     async def forget_deployment(self, name: str) -> None:
         """Forget a deployment and its engines."""
-        await self._writer.submit(
-            ("DELETE FROM deployments WHERE name = ?", (name,)),
-            ("DELETE FROM engines WHERE substr(name, 1, ?) = ?", (len(name) + 1, f"{name}/")),
-        )
+        await self._writer.submit(*changes.deployment_forgotten(name))
 
     async def set_wanted(self, engines: Sequence[str], wanted: bool) -> None:
         """Whether these engines should run."""
-        upsert = """INSERT INTO engines (name, wanted) VALUES (?, ?)
-                    ON CONFLICT DO UPDATE SET wanted = excluded.wanted"""
-        await self._writer.submit(*((upsert, (name, int(wanted))) for name in engines))
+        await self._writer.submit(*(changes.wanted(engine, wanted) for engine in engines))
 
     async def set_setting(self, key: str, value: str | None) -> None:
         """Remember a choice; None forgets it."""
-        if value is None:
-            await self._writer.submit(("DELETE FROM settings WHERE key = ?", (key,)))
-            return
-        await self._writer.submit(
-            (
-                """INSERT INTO settings (key, value) VALUES (?, ?)
-                   ON CONFLICT DO UPDATE SET value = excluded.value""",
-                (key, value),
-            )
-        )
+        await self._writer.submit(changes.setting(key, value))
 
     async def create_conversation(self, values: ConversationValues) -> ConversationRecord:
         """Begin a conversation."""
@@ -119,9 +116,7 @@ class Store:
             updated_at_s=at_s,
             **msgspec.structs.asdict(values),
         )
-        row = msgspec.structs.asdict(record)
-        del row["messages"]
-        await self._writer.submit(changes.insert("conversations", row))
+        await self._writer.submit(changes.conversation(record))
         return record
 
     async def update_conversation(
@@ -154,23 +149,24 @@ class Store:
         """
         found = await self.read.conversation(conversation_id)
         if found is None:
-            raise UnknownRecordError(f"there is no conversation {conversation_id}", "list them first")
+            raise _no_conversation(conversation_id)
         return found
 
     async def add_message(self, conversation_id: int, values: MessageValues) -> MessageRecord:
         """Append a turn.
 
         Raises:
-            StorageError: there is no such conversation.
+            UnknownRecordError: there is no such conversation.
         """
-        at_s = self._now()
         record = MessageRecord(
-            id=self._writer.new_id("messages"), at_s=at_s, **msgspec.structs.asdict(values)
+            id=self._writer.new_id("messages"), at_s=self._now(), **msgspec.structs.asdict(values)
         )
-        await self._writer.submit(
-            changes.message(conversation_id, record),
-            ("UPDATE conversations SET updated_at_s = ? WHERE id = ?", (at_s, conversation_id)),
-        )
+        try:
+            await self._writer.submit(*changes.message(conversation_id, record))
+        except RejectedError as error:
+            if await self.read.conversation(conversation_id) is None:
+                raise _no_conversation(conversation_id) from error
+            raise
         return record
 
     async def delete_messages_from(self, conversation_id: int, message_id: int) -> None:
@@ -181,37 +177,43 @@ class Store:
 
     def add_samples(self, gpus: Sequence[GpuSample], engines: Sequence[EngineSample]) -> None:
         """Keep one tick; best effort."""
-        for gpu in gpus:
-            self._writer.sample(changes.gpu_sample(gpu))
-        for engine in engines:
-            self._writer.sample(changes.engine_sample(engine))
+        self._writer.sample(*map(changes.gpu_sample, gpus), *map(changes.engine_sample, engines))
 
 
 @asynccontextmanager
 async def open_store(
     path: Path, *, now: Callable[[], float] = time.time, limits: Limits | None = None
 ) -> AsyncIterator[Store]:
-    """Open the store; what was accepted is written before it closes.
+    """Open the store; what was accepted is written before it closes, also when its user is cancelled.
 
     Raises:
         StorageError: and why; nothing was changed.
     """
     notice = await asyncio.to_thread(prepare, path)
-    writer = Writer(path, now, limits or Limits())
-    connection = await writer.open()
-    try:
-        # aiosqlite's thread is no daemon: a connection left open keeps the process from ending.
-        async with aiosqlite.connect(
-            f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S
-        ) as reader:
-            reader.row_factory = aiosqlite.Row
-            for pragma in READER_PRAGMAS:
-                await reader.execute(pragma)
-            task = asyncio.create_task(writer.run(connection), name="storage writer")
-            try:
-                yield Store(writer, Queries(reader), now, notice)
-            finally:
-                writer.close()
-                await asyncio.shield(task)
-    finally:
-        await connection.close()
+    # The writer closes last: only it can fold the log into the file and remove it.
+    async with writing(path) as connection, reading(path) as reader:
+        writer = Writer(path, now, limits or Limits())
+        await writer.read_ids(connection)
+        task = asyncio.create_task(writer.run(connection), name="storage writer")
+        try:
+            yield Store(writer, Queries(reader), now, notice)
+        finally:
+            writer.close()
+            await _finish(task)
+
+
+async def _finish(task: asyncio.Task[None]) -> None:
+    """Wait for a task to its end; a cancellation is passed on only then."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()
+
+
+def _no_conversation(conversation_id: int) -> UnknownRecordError:
+    return UnknownRecordError(f"there is no conversation {conversation_id}", "list them first")
