@@ -42,9 +42,12 @@ _ERROR = re.compile(
 )
 _CONSEQUENCE = re.compile(
     r"Engine core initialization failed|EngineCore failed to start|WorkerProc initialization failed"
-    r"|EngineDeadError|EngineCore encountered an issue|cancelled|^SystemExit|^KeyboardInterrupt"
+    r"|EngineDeadError|output_handler failed|EngineCore encountered an issue|cancelled"
+    r"|^SystemExit|^KeyboardInterrupt"
 )
 """What the other processes of an engine say when one of them failed: true, and no help."""
+_PROGRAM = re.compile(r"^(?:[\w./ -]+: )?error: ")
+"""How argparse begins: `api_server.py: error: unrecognized arguments: --bogus=1`."""
 _PROCESS = re.compile(r"^\([^)]*pid=\d+\)\s")
 _LEVEL = re.compile(r"^(?P<level>[A-Z]+) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[^\]]*\] ?)?")
 """vLLM's own lines: `ERROR 12-01 01:42:54 [core.py:953] text` (`vllm/logger.py`)."""
@@ -144,7 +147,7 @@ def _root(errors: Sequence[str]) -> str:
     causes = [error for error in errors if not _CONSEQUENCE.search(error)] or list(errors)
     exceptions = [error for error in causes if _ERROR.search(error) or error.startswith("Value error, ")]
     newest = (exceptions or causes or [""])[-1]
-    return newest.rpartition("error: ")[2].removeprefix("Value error, ")[:LINE_LIMIT]
+    return _PROGRAM.sub("", newest).removeprefix("Value error, ")[:LINE_LIMIT]
 
 
 def _signalled(name: str) -> tuple[str, str]:
