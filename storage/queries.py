@@ -23,7 +23,7 @@ from storage.records import (
 )
 
 READ_LIMIT_S = 10.0
-"""No question here takes a second on a year of events; a disk can hang."""
+"""A day of one GPU's samples takes half a second; a disk can hang."""
 
 
 class Queries:

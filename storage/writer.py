@@ -41,7 +41,7 @@ CLEAN_EVERY_S = 600.0
 CLEAN_AGAIN_S = 1.0
 """When changes came in between."""
 FREED_PAGES = 500
-"""Given back to the file system after each cleaning, 2 MB: more would hold changes up."""
+"""Given back to the file system after each cleaning, 2 MB: about 40 ms, during which nothing is written."""
 COUNTED = ("events", "launches", "conversations", "messages")
 
 

@@ -77,7 +77,7 @@ CREATE TABLE messages (
 );
 CREATE INDEX messages_by_conversation ON messages (conversation_id, id);
 
--- One wide row per GPU or engine and tick: 10 bytes a value, half of what a row per value takes.
+-- One wide row per GPU or engine and tick: 12 bytes a value, half of what a row per value takes.
 -- The time comes first in the key: rows are appended, and a span is read and removed in one piece.
 CREATE TABLE gpu_samples (
     at_s                  REAL NOT NULL,
