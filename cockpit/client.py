@@ -6,9 +6,10 @@ aiohttp is imported when the first request is made: it takes 200 ms, and a scree
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from urllib.parse import quote
 
@@ -112,6 +113,7 @@ class NodeClient:
     def __init__(self, socket: Path) -> None:
         self._socket = socket
         self._session: aiohttp.ClientSession | None = None
+        self._module: ModuleType | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -137,7 +139,7 @@ class NodeClient:
         Raises:
             NodeUnreachableError: nothing listens, or the stream broke off.
         """
-        import aiohttp
+        aiohttp = await self._load()
 
         query = {} if after_event is None else {"after_event": str(after_event)}
         # A frame is due each second: silence of many means that the node hangs.
@@ -253,7 +255,7 @@ class NodeClient:
         Raises:
             NodeRefusedError: the gateway or the engine answered with an error, also in mid-stream.
         """
-        import aiohttp
+        aiohttp = await self._load()
 
         body: dict[str, Any] = {
             "model": model,
@@ -293,7 +295,7 @@ class NodeClient:
         query: dict[str, str] | None = None,
         timeout_s: float | None = REQUEST_TIMEOUT_S,
     ) -> T:
-        import aiohttp
+        aiohttp = await self._load()
 
         data = None if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
@@ -312,28 +314,26 @@ class NodeClient:
                 "node and cockpit differ in version; run `cockpit down` and `cockpit up`",
             ) from error
 
+    async def _load(self) -> ModuleType:
+        """aiohttp, imported in a thread, so that a screen goes on drawing meanwhile."""
+        if self._module is None:
+            self._module = await asyncio.to_thread(importlib.import_module, "aiohttp")
+        return self._module
+
     async def _open(self) -> aiohttp.ClientSession:
+        module = await self._load()
         if self._session is None:
-            # Importing takes 200 ms; in a thread, so that a screen goes on drawing meanwhile.
-            module = await asyncio.to_thread(_import_aiohttp)
-            if self._session is None:
-                self._session = module.ClientSession(
-                    connector=module.UnixConnector(path=str(self._socket)),
-                    headers={schema.VERSION_HEADER: str(schema.API_VERSION)},
-                    read_bufsize=2**20,
-                )
+            self._session = module.ClientSession(
+                connector=module.UnixConnector(path=str(self._socket)),
+                headers={schema.VERSION_HEADER: str(schema.API_VERSION)},
+                read_bufsize=2**20,
+            )
         return self._session
 
     def _unreachable(self, error: BaseException) -> NodeUnreachableError:
         if isinstance(error, TimeoutError):
             return NodeUnreachableError("the node does not answer in time", f"socket {self._socket}")
         return NodeUnreachableError("no node is running, or it went away", "start one with `cockpit up`")
-
-
-def _import_aiohttp() -> Any:
-    import aiohttp
-
-    return aiohttp
 
 
 def _url(path: str, query: dict[str, str] | None = None) -> Any:

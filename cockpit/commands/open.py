@@ -1,31 +1,38 @@
-"""`cockpit` without a command: the interface."""
+"""`cockpit` without a command: the interface. Imports only what it needs, to be there at once."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from typing import NoReturn
 
 from cockpit import node_process, paths
-from cockpit.client import NodeClient
-from cockpit.commands.session import BAD_INPUT, fail, narrate
+
+BAD_INPUT = 2
 
 
 def run() -> None:
     """Start a node when none runs, then open the interface on it."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        fail("the interface needs a terminal", "`cockpit status` prints what it shows", BAD_INPUT)
+        _fail("the interface needs a terminal", "`cockpit status` prints what it shows")
     where = paths.find()
     if not node_process.running(where):
-        narrate("starting the node …")
+        sys.stderr.write("starting the node …\n")
         try:
             node_process.start(where, ["--auto"])
         except node_process.NodeStartError as error:
-            fail(error.message, error.hint, BAD_INPUT)
+            _fail(error.message, error.hint)
 
     from cockpit.app import CockpitApp
+    from cockpit.client import NodeClient
 
     async def revive() -> None:
         if not node_process.running(where):
             await asyncio.to_thread(node_process.start, where, ["--auto"])
 
     CockpitApp(NodeClient(where.api_socket), revive=revive, themes_dir=where.themes_dir).run()
+
+
+def _fail(message: str, hint: str) -> NoReturn:
+    sys.stderr.write(f"cockpit: {message}; {hint}\n")
+    raise SystemExit(BAD_INPUT)

@@ -7,8 +7,7 @@ time that `DataTable` takes, and 312 bytes instead of 10 kB to the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, get_args
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,47 +18,17 @@ from textual.widget import Widget
 
 from cockpit.log_text import clean_line
 from cockpit.spans import Line, Role, fit_line
-
-ROLES: tuple[str, ...] = get_args(Role)
+from cockpit.widgets.role_styles import cursor_style, role_style
 
 
 class PaintedLines(Widget):
     """Shows lines, cut at its width with an ellipsis.
 
-    | component class | draws |
-    |---|---|
-    | `painted--ROLE` | spans of that role of `cockpit.spans` |
-    | `painted--cursor` | under the whole line that is chosen |
+    Roles take their colours from the theme's variables, not from component classes: Textual resolves
+    each class of each widget when it is mounted, a tenth of a second for this application.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"painted--{role}" for role in ROLES} | {"painted--cursor"}
-    DEFAULT_CSS = """
-    PaintedLines {
-        height: auto;
-        & > .painted--strong { text-style: bold; }
-        & > .painted--muted { color: $text-muted; }
-        & > .painted--rule { color: $rule; }
-        & > .painted--accent { color: $accent; }
-        & > .painted--warning { color: $text-warning; }
-        & > .painted--error { color: $text-error; }
-        & > .painted--sim { color: $sim; text-style: bold; }
-        & > .painted--trend { color: $trend; }
-        & > .painted--state-ready { color: $state-ready; }
-        & > .painted--state-starting { color: $state-starting; }
-        & > .painted--state-draining { color: $state-draining; }
-        & > .painted--state-degraded { color: $state-degraded; }
-        & > .painted--state-failed { color: $state-failed; }
-        & > .painted--state-stopped { color: $state-stopped; }
-        & > .painted--state-held { color: $state-held; }
-        & > .painted--heat-0 { color: $heat-0; }
-        & > .painted--heat-1 { color: $heat-1; }
-        & > .painted--heat-2 { color: $heat-2; }
-        & > .painted--heat-3 { color: $heat-3; }
-        & > .painted--heat-4 { color: $heat-4; }
-        & > .painted--cursor { background: $cursor; }
-        &:ansi > .painted--cursor { background: ansi_default; text-style: reverse; }
-    }
-    """
+    DEFAULT_CSS = "PaintedLines { height: auto; }"
 
     stale = reactive(False)
     """What is shown is old: everything steps back to the muted colour."""
@@ -69,6 +38,7 @@ class PaintedLines(Widget):
         self._lines: tuple[Line, ...] = ()
         self._strips: dict[int, Strip] = {}
         self._cursor: int | None = None
+        self._styles: dict[str, Style] = {}
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -103,6 +73,7 @@ class PaintedLines(Widget):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
+        self._styles.clear()
         self._strips.clear()
 
     def watch_stale(self) -> None:
@@ -122,7 +93,7 @@ class PaintedLines(Widget):
         if y >= len(self._lines):
             return Strip.blank(width, base)
         if y == self._cursor:
-            base += self.get_component_rich_style("painted--cursor", partial=True)
+            base += self._style("cursor", cursor_style)
         segments = [
             Segment(_safe(text), base + self._role_style(role))
             for text, role in fit_line(self._lines[y], width)
@@ -131,7 +102,12 @@ class PaintedLines(Widget):
 
     def _role_style(self, role: Role) -> Style:
         shown = "muted" if self.stale and role != "rule" else role
-        return self.get_component_rich_style(f"painted--{shown}", partial=True)
+        return self._style(shown, role_style)
+
+    def _style(self, name: str, resolve: Callable[[str, Mapping[str, str]], Style]) -> Style:
+        if name not in self._styles:
+            self._styles[name] = resolve(name, self.app.theme_variables)
+        return self._styles[name]
 
 
 def _safe(text: str) -> str:
