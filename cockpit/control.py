@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 from cockpit.placement import place
@@ -23,7 +24,7 @@ from engine.errors import SpecError, StateError, UnknownTargetError
 from engine.event_bus import EventBus, Subscription
 from engine.events import Actor, Event
 from engine.gateway.server import Gateway
-from engine.model import DeploymentSpec, GpuReading, NodeView, ReplicaSpec
+from engine.model import DeploymentSpec, GpuReading, HostView, NodeView, ReplicaSpec
 from engine.ports import Clock, GpuSource
 from engine.supervisor.fleet import Fleet
 
@@ -46,7 +47,9 @@ class NodeControl:
         clock: Clock,
         node: Callable[[], NodeView],
         simulated: bool,
+        folder: Path,
     ) -> None:
+        """`folder`: where relative paths of deployments begin."""
         self._fleet = fleet
         self._bus = bus
         self._recorder = recorder
@@ -57,11 +60,16 @@ class NodeControl:
         self._clock = clock
         self._node = node
         self._simulated = simulated
+        self._folder = folder
         self.before_stop: Callable[[], Awaitable[None]] | None = None
         """Ends what sends requests by itself, so that draining is not in vain."""
         self._stopped_by: Actor | None = None
         self._removals: set[asyncio.Task[None]] = set()
         self._launching = asyncio.Lock()
+        self._operating = asyncio.Lock()
+        """Held from an action's record to its order, so that two cannot interleave."""
+        self.started = asyncio.Event()
+        """Set once engines can be taken on; what operators ask before waits for it."""
         self.stopped = asyncio.Event()
         """Set once no engine is left and the node may end."""
 
@@ -77,24 +85,32 @@ class NodeControl:
             gpus=frame.gpus if frame else (),
             engines=with_readings(self._fleet.views(), frame),
             gateway=self._gateway.view(),
-            host=frame.host if frame else schema.HostView(),
+            host=frame.host if frame else HostView(),
         )
 
-    async def stream(self, after_event: int | None) -> AsyncIterator[schema.StreamLine]:
+    async def stream(self, after_event: int | None) -> AsyncGenerator[schema.StreamLine, None]:
         """Frames, latest wins; events, every one, those since `after_event` first."""
         async with self._bus.subscribe() as events:
             yield schema.HelloLine(api_version=schema.API_VERSION, node=self._node())
-            last = after_event or 0
+            last = 0
             if after_event is not None:
-                for event in await self._recorder.events_after(after_event):
-                    yield schema.EventLine(event)
-                    last = max(last, event.id or 0)
-            async for line in self._live(events, last):
-                yield line
+                last = after_event if await self._has_reached(after_event) else 0
+                while history := await self._recorder.events_after(last):
+                    for event in history:
+                        yield schema.EventLine(event)
+                        last = event.id or last
+            async with aclosing(self._live(events, last)) as lines:
+                async for line in lines:
+                    yield line
         if self._stopped_by is not None:
             yield schema.StoppingLine(by=self._stopped_by.name)
 
-    async def _live(self, events: Subscription, last: int) -> AsyncIterator[schema.StreamLine]:
+    async def _has_reached(self, event_id: int) -> bool:
+        """False for an id of another history: its database was damaged and has been set aside."""
+        newest = await self._recorder.events(1, None, None)
+        return bool(newest) and (newest[0].id or 0) >= event_id
+
+    async def _live(self, events: Subscription, last: int) -> AsyncGenerator[schema.StreamLine, None]:
         number = 0
         next_event = asyncio.ensure_future(events.queue.get())
         next_frame = asyncio.ensure_future(self._frames.after(number))
@@ -146,58 +162,65 @@ class NodeControl:
 
     async def act(self, action: schema.EngineAction, by: Actor) -> schema.ActionReply:
         """Start, stop or restart engines."""
-        self._refuse_while_stopping()
-        names = self._fleet.resolve(action.target)
-        await self._recorder.set_wanted(names, action.action != "stop")
-        event, durable = await self._bus.record(
-            self._event(
-                f"action.{action.action}",
-                action.target,
-                f"{action.action} {', '.join(names)}",
-                by,
-                action.reason,
+        await self.started.wait()
+        async with self._operating:
+            self._refuse_while_stopping()
+            names = self._fleet.resolve(action.target)
+            await self._recorder.set_wanted(names, action.action != "stop")
+            event, durable = await self._bus.record(
+                self._event(
+                    f"action.{action.action}",
+                    action.target,
+                    f"{action.action} {', '.join(names)}",
+                    by,
+                    action.reason,
+                )
             )
-        )
-        self._fleet.order(names, action.action)
+            self._fleet.order(names, action.action)
         if action.wait:
             await self._fleet.settle(names)
         return schema.ActionReply(event=event, durable=durable, engines=names)
 
     async def launch(self, request: schema.LaunchRequest, by: Actor) -> schema.ActionReply:
         """Add a deployment; it is checked like one of the config, and nothing is kept if it is refused."""
+        await self.started.wait()
         self._refuse_while_stopping()
         async with self._launching:
             spec, replicas = await self._placed(request.deployment)
-            await self._recorder.keep_deployment(spec)
             names = tuple(replica.name for replica in replicas)
-            await self._recorder.set_wanted(names, True)
-            event, durable = await self._bus.record(
-                self._event(
-                    "action.launch",
-                    spec.name,
-                    f"launch {', '.join(names)} with {spec.model}",
-                    by,
-                    request.reason,
+            async with self._operating:
+                self._refuse_while_stopping()
+                await self._recorder.keep_deployment(spec)
+                await self._recorder.set_wanted(names, True)
+                event, durable = await self._bus.record(
+                    self._event(
+                        "action.launch",
+                        spec.name,
+                        f"launch {', '.join(names)} with {spec.model}",
+                        by,
+                        request.reason,
+                    )
                 )
-            )
-            for replica in replicas:
-                self._fleet.add(replica, wanted=True)
+                for replica in replicas:
+                    self._fleet.add(replica, wanted=True)
         return schema.ActionReply(event=event, durable=durable, engines=names)
 
     async def remove(self, deployment: str, by: Actor) -> schema.ActionReply:
         """Forget a deployment; its engines drain and stop meanwhile."""
-        self._refuse_while_stopping()
-        names = tuple(r.name for r in self._fleet.specs() if r.deployment.name == deployment)
-        if not names:
-            self._fleet.resolve(deployment)
-            raise UnknownTargetError(f"{deployment} is no deployment", "name one, not an engine or a GPU")
-        await self._recorder.forget_deployment(deployment)
-        event, durable = await self._bus.record(
-            self._event("action.remove", deployment, f"remove {', '.join(names)}", by, None)
-        )
-        removal = asyncio.create_task(self._fleet.discard(names), name=f"remove {deployment}")
-        self._removals.add(removal)
-        removal.add_done_callback(self._removals.discard)
+        await self.started.wait()
+        async with self._operating:
+            self._refuse_while_stopping()
+            names = tuple(r.name for r in self._fleet.specs() if r.deployment.name == deployment)
+            if not names:
+                self._fleet.resolve(deployment)
+                raise UnknownTargetError(f"{deployment} is no deployment", "name one, not an engine or a GPU")
+            await self._recorder.forget_deployment(deployment)
+            event, durable = await self._bus.record(
+                self._event("action.remove", deployment, f"remove {', '.join(names)}", by, None)
+            )
+            removal = asyncio.create_task(self._discard(names), name=f"remove {deployment}")
+            self._removals.add(removal)
+            removal.add_done_callback(self._removals.discard)
         return schema.ActionReply(event=event, durable=durable, engines=names)
 
     async def launch_options(self) -> schema.LaunchOptions:
@@ -210,13 +233,15 @@ class NodeControl:
 
     async def shutdown(self, request: schema.ShutdownRequest, by: Actor) -> None:
         """Stop every engine, then let the node end. A second call waits for the first."""
+        await self.started.wait()
         if self._stopped_by is not None:
             await self.stopped.wait()
             return
         self._stopped_by = by
-        await self._bus.record(
-            self._event("action.shutdown", "node", "stop every engine and the node", by, request.reason)
-        )
+        async with self._operating:  # what was acknowledged before is in order before the end
+            await self._bus.record(
+                self._event("action.shutdown", "node", "stop every engine and the node", by, request.reason)
+            )
         if self.before_stop is not None:
             await self.before_stop()
         await asyncio.gather(*self._removals)
@@ -225,6 +250,11 @@ class NodeControl:
         self.stopped.set()
 
     # Inner works.
+
+    async def _discard(self, names: Sequence[str]) -> None:
+        """Those that are still there: a deployment may be removed twice while its engines drain."""
+        present = {replica.name for replica in self._fleet.specs()}
+        await self._fleet.discard([name for name in names if name in present])
 
     async def _placed(self, wish: DeploymentSpec) -> tuple[DeploymentSpec, tuple[ReplicaSpec, ...]]:
         """The new deployment with absolute paths, and where its replicas go.
@@ -246,7 +276,7 @@ class NodeControl:
         try:
             *_, spec = check_deployments(
                 (*present.values(), wish),
-                folder=Path.cwd(),
+                folder=self._folder,
                 gateway_port=int(listen.rpartition(":")[2]) if listen else None,
                 environment=os.environ,
             )

@@ -30,6 +30,8 @@ class Sections(msgspec.Struct, frozen=True):
     gateway: GatewayConfig
     storage: StorageConfig
     listen_is_configured: bool
+    simulated: bool = False
+    """Whether the machine was; what resumes without deployments cannot tell otherwise."""
 
 
 class Memory(Protocol):
@@ -101,12 +103,15 @@ async def read_intent(
         case Source.EMPTY:
             deployments, new_origin = (), ""
     _refuse_mixture(deployments)
+    simulated = is_simulated(choice.profile, deployments)
+    if choice.source is Source.RESUME and not deployments:
+        simulated = simulated or sections.simulated
     return Intent(
         source=choice.source,
         origin=new_origin,
         profile=choice.profile,
-        simulated=is_simulated(choice.profile, deployments),
-        sections=sections,
+        simulated=simulated,
+        sections=msgspec.structs.replace(sections, simulated=simulated),
         deployments=deployments,
     )
 

@@ -22,6 +22,11 @@ from cockpit.paths import Paths
 START_TIMEOUT_S = 60.0
 """The node opens its socket before any engine starts: imports, database and NVML, on a busy machine."""
 STOP_TIMEOUT_S = 30.0
+EXIT_PATIENCE_S = 5.0
+"""From a refusal to the end of the process that refused."""
+LOCK_PATIENCE_S = 0.5
+"""`running` holds the lock for microseconds when it looks; a start must not take that for a node."""
+LOCK_LOOK_S = 0.01
 
 
 class NodeStartError(Exception):
@@ -51,20 +56,21 @@ class NodeLock:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise NodeStartError(
-                f"the state folder {path.parent} is not writable: {error.strerror}",
-                "make it writable, or set COCKPIT_HOME to another folder",
-            ) from error
+            raise _not_writable(path.parent, error) from error
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _locked(fd):
+                raise NodeStartError(
+                    f"a node (pid {holder(self._paths) or 'unknown'}) already runs on {path.parent}",
+                    "use it, stop it with `cockpit down`, or set COCKPIT_HOME to another folder",
+                )
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
             os.close(fd)
-            raise NodeStartError(
-                f"a node (pid {holder(self._paths) or 'unknown'}) already runs on {path.parent}",
-                "use it, stop it with `cockpit down`, or set COCKPIT_HOME to another folder",
-            ) from error
-        os.ftruncate(fd, 0)
-        os.write(fd, f"{os.getpid()}\n".encode())
+            raise _not_writable(path.parent, error) from error
+        except NodeStartError:
+            os.close(fd)
+            raise
         self._fd = fd
 
     def release(self) -> None:
@@ -72,6 +78,27 @@ class NodeLock:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def _locked(fd: int) -> bool:
+    """Take the lock, unless it is held for longer than a look takes."""
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOCK_LOOK_S)
+        else:
+            return True
+
+
+def _not_writable(folder: Path, error: OSError) -> NodeStartError:
+    return NodeStartError(
+        f"the state folder {folder} is not writable: {error.strerror}",
+        "make it writable, or set COCKPIT_HOME to another folder",
+    )
 
 
 def running(paths: Paths) -> bool:
@@ -106,54 +133,49 @@ def start(paths: Paths, arguments: Sequence[str], environment: Mapping[str, str]
     Raises:
         NodeStartError: what it reported, or that it ended without a word.
     """
-    paths.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        paths.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        log = os.open(paths.node_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _not_writable(paths.state_dir, error) from error
     report, report_to = os.pipe()
     try:
-        try:
-            log = os.open(paths.node_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise NodeStartError(
-                f"the state folder {paths.state_dir} is not writable: {error.strerror}",
-                "make it writable, or set COCKPIT_HOME to another folder",
-            ) from error
         root = str(Path(__file__).resolve().parent.parent)
         env = dict(os.environ if environment is None else environment)
         env["PYTHONPATH"] = root + (f":{env['PYTHONPATH']}" if env.get("PYTHONPATH") else "")
-        try:
-            child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "cockpit", "serve", f"--report-fd={report_to}", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(report_to,),
-                start_new_session=True,
-                env=env,
-            )
-        finally:
-            os.close(log)
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "cockpit", "serve", f"--report-fd={report_to}", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(report_to,),
+            start_new_session=True,
+            env=env,
+        )
     finally:
         os.close(report_to)
+        os.close(log)
     try:
         answer = _read_report(report, START_TIMEOUT_S)
     finally:
         os.close(report)
+    if answer is not None and answer.get("ok"):
+        child.returncode = 0  # the node outlives this process on purpose
+        return
+    code = _exit_code(child)
     if answer is None:
-        code = _exit_code(child)
-        ended = f"it ended with code {code}" if code is not None else "it does not answer"
+        ended = f"it ended with code {code}" if code is not None else "it did not answer and was ended"
         raise NodeStartError(f"the node did not start: {ended}", f"see {paths.node_log}")
-    # The node outlives this process on purpose.
-    child.returncode = 0
-    if not answer.get("ok"):
-        raise NodeStartError(
-            str(answer.get("message", "the node did not start")), str(answer.get("hint", ""))
-        )
+    raise NodeStartError(str(answer.get("message", "the node did not start")), str(answer.get("hint", "")))
 
 
 def _exit_code(child: subprocess.Popen[bytes]) -> int | None:
-    """The exit code of a node that closed its report, which it does a moment before it ends."""
+    """The exit code of a node that ends by itself, as after a refusal; one that does not is ended: None."""
     try:
-        return child.wait(timeout=2.0)
+        return child.wait(timeout=EXIT_PATIENCE_S)
     except subprocess.TimeoutExpired:
+        child.kill()  # it has no engines yet: it reports before it starts them
+        child.wait()
         return None
 
 

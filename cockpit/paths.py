@@ -5,7 +5,7 @@
 | config | `~/.config/vllm-cockpit/cockpit.toml` | `config/cockpit.toml` |
 | state: database, logs, lock | `~/.local/state/vllm-cockpit` | `state` |
 | user themes | `~/.config/vllm-cockpit/themes` | `config/themes` |
-| sockets | `run` in the state folder, or a short private folder where that path is too long | same |
+| sockets | `run` in the state folder, or a short private folder in /tmp where that path is too long | same |
 
 A Unix socket path holds at most 107 bytes on Linux, so a deep state folder cannot keep its sockets inside.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,14 +87,17 @@ def find(environment: Mapping[str, str] | None = None) -> Paths:
     else:
         config_dir = Path(platformdirs.user_config_dir(APP, appauthor=False))
         state_dir = Path(platformdirs.user_state_dir(APP, appauthor=False))
-    return Paths(config_dir, state_dir, run_folder(state_dir, env))
+    return Paths(config_dir, state_dir, run_folder(state_dir))
 
 
-def run_folder(state_dir: Path, environment: Mapping[str, str]) -> Path:
-    """The folder for sockets of this state folder: the same answer for every process that asks."""
+def run_folder(state_dir: Path) -> Path:
+    """The folder for sockets of this state folder: the same answer for every process that asks.
+
+    The short one is in /tmp, whatever TMPDIR and XDG_RUNTIME_DIR say: they differ between a login, cron and
+    systemd, and the system removes the latter at logout, which the node outlives.
+    """
     inside = state_dir / "run"
     if len(os.fsencode(inside)) + LONGEST_SOCKET_NAME_BYTES <= SOCKET_PATH_LIMIT_BYTES:
         return inside
     digest = hashlib.sha256(os.fsencode(state_dir)).hexdigest()[:12]
-    base = environment.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-    return Path(base) / f"cockpit-{os.getuid()}-{digest}"
+    return Path("/tmp") / f"cockpit-{os.getuid()}-{digest}"

@@ -120,8 +120,8 @@ class Node:
             gpus = self._gpu_source(intent, fleet.deployments)
             stack.push_async_callback(gpus.close)
             replicas = await self._place(intent, gpus, known)
-            listen = await gateway.listen(*intent.listen)
             stack.push_async_callback(gateway.close)
+            listen = await gateway.listen(*intent.listen)
             control = NodeControl(
                 fleet=fleet,
                 bus=bus,
@@ -133,10 +133,11 @@ class Node:
                 clock=self._clock,
                 node=lambda: self._view(intent, recorder, gpus),
                 simulated=intent.simulated,
+                folder=_working_folder(),
             )
             api = ApiServer(control, NodeMemory(recorder.store), gateway.mount)
-            await api.listen(self._where.api_socket, intent.sections.node.socket_group)
             stack.push_async_callback(api.close)
+            await api.listen(self._where.api_socket, intent.sections.node.socket_group)
 
             wanted = await self._remember(intent, recorder, replicas)
             sampler = Sampler(
@@ -167,6 +168,7 @@ class Node:
                     traffic = tasks.create_task(load.run(), name="simulated load")
                     control.before_stop = lambda: _cancel(traffic)
                     self._obey_signals(control, tasks)
+                    control.started.set()
                     report()
                     await control.stopped.wait()
                 await pump
@@ -284,6 +286,14 @@ async def clear_leftovers(recorder: StoreRecorder, clock: SystemClock) -> list[t
     for leftover in leftovers:
         await recorder.launch_lost(leftover.launch_id, clock.epoch())
     return [(leftover.engine, ended[leftover.launch_id]) for leftover in leftovers]
+
+
+def _working_folder() -> Path:
+    """Where the node was started; its root when that folder is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/")
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
