@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 REQUEST_TIMEOUT_S = 15.0
 """The node answers from memory or a local file; slower than this is a fault worth showing."""
+OTHER_VERSION = "node and cockpit differ in version; run `cockpit down` and `cockpit up`"
 
 
 class ClientError(Exception):
@@ -152,6 +153,8 @@ class NodeClient:
                     yield decode(line)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error
+        except (msgspec.DecodeError, ValueError) as error:
+            raise _not_understood("/v1/stream", error) from error
 
     async def events(
         self, limit: int = 200, before: int | None = None, target: str | None = None
@@ -282,6 +285,10 @@ class NodeClient:
                         yield chunk
         except StreamBrokenError as error:
             raise NodeRefusedError(error.body.message, error.body.hint, status=502) from error
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ClientError(
+                f"the answer of {model} is not understood: {error}", "see the engine's log"
+            ) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error
 
@@ -309,10 +316,7 @@ class NodeClient:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error
         except msgspec.DecodeError as error:
-            raise ClientError(
-                f"the node's answer to {path} is not understood: {error}",
-                "node and cockpit differ in version; run `cockpit down` and `cockpit up`",
-            ) from error
+            raise _not_understood(path, error) from error
 
     async def _load(self) -> ModuleType:
         """aiohttp, imported in a thread, so that a screen goes on drawing meanwhile."""
@@ -343,8 +347,17 @@ def _url(path: str, query: dict[str, str] | None = None) -> Any:
     return URL(f"http://node{path}", encoded=True).with_query(query or {})
 
 
+def _not_understood(path: str, error: Exception) -> ClientError:
+    return ClientError(f"the node's answer to {path} is not understood: {error}", OTHER_VERSION)
+
+
 async def _refuse(response: aiohttp.ClientResponse) -> None:
-    """Raise for an error answer, in the node's own words or in OpenAI's shape."""
+    """Raise for an error answer, in the node's own words or in OpenAI's shape, and for another version."""
+    version = response.headers.get(schema.VERSION_HEADER, str(schema.API_VERSION))
+    if version != str(schema.API_VERSION):
+        raise ClientError(
+            f"the node speaks version {version} of the API, this cockpit {schema.API_VERSION}", OTHER_VERSION
+        )
     if response.status < 400:
         return
     raw = await response.read()

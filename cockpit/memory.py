@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import msgspec
 
 from engine.api import schema
-from engine.errors import UnknownTargetError
-from storage.errors import StorageError
+from engine.errors import SpecError, StateError, UnknownTargetError
+from storage.errors import RejectedError, StorageError, UnknownRecordError
 from storage.records import ConversationRecord, ConversationValues, MessageRecord, MessageValues
 from storage.store import Store
 
@@ -22,7 +22,8 @@ class NodeMemory:
 
     async def conversations(self) -> tuple[schema.Conversation, ...]:
         """Last used first, without messages."""
-        return tuple(map(_conversation, await self._store.read.conversations()))
+        with _refusals():
+            return tuple(map(_conversation, await self._store.read.conversations()))
 
     async def conversation(self, conversation_id: int) -> schema.Conversation:
         """One with its messages."""
@@ -31,7 +32,8 @@ class NodeMemory:
 
     async def create_conversation(self, draft: schema.ConversationDraft) -> schema.Conversation:
         """Begin one."""
-        return _conversation(await self._store.create_conversation(_values(draft)))
+        with _refusals():
+            return _conversation(await self._store.create_conversation(_values(draft)))
 
     async def update_conversation(
         self, conversation_id: int, draft: schema.ConversationDraft
@@ -53,15 +55,19 @@ class NodeMemory:
 
     async def delete_messages_from(self, conversation_id: int, message_id: int) -> None:
         """Remove a turn and all later ones."""
-        await self._store.delete_messages_from(conversation_id, message_id)
+        with _refusals():
+            await self._store.conversation(conversation_id)
+            await self._store.delete_messages_from(conversation_id, message_id)
 
     async def setting(self, key: str) -> str | None:
         """A remembered choice."""
-        return await self._store.read.setting(key)
+        with _refusals():
+            return await self._store.read.setting(key)
 
     async def set_setting(self, key: str, value: str | None) -> None:
         """Remember a choice."""
-        await self._store.set_setting(key, value)
+        with _refusals():
+            await self._store.set_setting(key, value)
 
 
 @contextmanager
@@ -69,8 +75,12 @@ def _refusals() -> Iterator[None]:
     """The store's refusals in the machine's words."""
     try:
         yield
-    except StorageError as error:
+    except UnknownRecordError as error:
         raise UnknownTargetError(error.message, error.hint) from error
+    except RejectedError as error:
+        raise SpecError(error.message, error.hint) from error
+    except StorageError as error:
+        raise StateError(error.message, error.hint) from error
 
 
 def _values(draft: schema.ConversationDraft) -> ConversationValues:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import sys
 import time
 
@@ -32,36 +32,36 @@ def command(
 ) -> None:
     """Ask a model. Without PROMPT it reads standard input; on a terminal, line by line as a conversation."""
     turns: list[dict[str, str]] = [{"role": "system", "content": system}] if system else []
-    interactive = prompt is None and sys.stdin.isatty() and sys.stdout.isatty()
-    if prompt is None and not interactive:
-        if sys.stdin.isatty():
-            fail("no prompt", 'give one: cockpit chat "…"', BAD_INPUT)
-        prompt = sys.stdin.read()
 
-    async def run(node: NodeClient) -> None:
-        status = await node.status()
-        target, replica = _target(model, status.engines)
-        ask = prompt
-        while True:
-            if ask is None:
-                try:
-                    ask = await asyncio.to_thread(input, "> ")
-                except EOFError:
-                    return
-            turns.append({"role": "user", "content": ask})
-            answer = await _answer(node, target, turns, replica, temperature, max_tokens, quiet=as_json)
-            turns.append({"role": "assistant", "content": answer.text})
+    def ask(prompt: str) -> None:
+        async def run(node: NodeClient) -> None:
+            engines = (await node.status()).engines
+            target, replica = _target(model, engines)
+            asked = [*turns, {"role": "user", "content": prompt}]
+            answer = await _answer(node, target, asked, replica, temperature, max_tokens, quiet=as_json)
+            turns[:] = [*asked, {"role": "assistant", "content": answer.text}]
             if as_json:
                 click.echo(msgspec.json.encode(answer).decode())
             else:
                 click.echo("")
-                simulated = any(e.name == answer.served_by and e.simulated for e in status.engines)
+                simulated = any(e.name == answer.served_by and e.simulated for e in engines)
                 narrate(figures_line(answer, simulated=simulated))
-            if not interactive:
-                return
-            ask = None
 
-    with_node(run)
+        with_node(run)
+
+    if prompt is not None:
+        ask(prompt)
+    elif not sys.stdin.isatty():
+        ask(sys.stdin.buffer.read().decode(errors="replace"))
+    elif not sys.stdout.isatty():
+        fail("no prompt", 'give one: cockpit chat "…"', BAD_INPUT)
+    else:
+        # Read outside of the event loop: a thread that waits for input cannot be interrupted.
+        with contextlib.suppress(EOFError, KeyboardInterrupt):
+            while True:
+                if line := input("> ").strip():
+                    ask(line)
+        click.echo("")
 
 
 async def _answer(
@@ -75,9 +75,8 @@ async def _answer(
     quiet: bool,
 ) -> Answer:
     meter = AnswerMeter(time.monotonic())
-    async for chunk in node.chat(
-        target, turns, replica=replica, temperature=temperature, max_tokens=max_tokens
-    ):
+    answer = node.chat(target, turns, replica=replica, temperature=temperature, max_tokens=max_tokens)
+    async for chunk in answer:
         meter.add(chunk, time.monotonic())
         if chunk.text and not quiet:
             sys.stdout.write(chunk.text)

@@ -19,15 +19,19 @@ def command() -> None:
 
 @command.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--json", "as_json", is_flag=True, help="A list of errors, empty when all is well.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object; `errors` is empty when all is well.")
 def check(file: Path | None, as_json: bool) -> None:
-    """Say all that is wrong with FILE (default: the user's config); exit status 2 when something is."""
+    """Say all that is wrong with a config.
+
+    FILE is the user's config unless given. Exit status 2 when something is wrong.
+    """
     from cockpit.settings import check as check_file
 
     file = file or paths.find().config_file
     errors = check_file(file.absolute(), os.environ)
     if as_json:
-        click.echo(json.dumps([{"message": error.message, "hint": error.hint} for error in errors]))
+        found = [{"message": error.message, "hint": error.hint} for error in errors]
+        click.echo(json.dumps({"file": str(file), "errors": found}))
     for error in errors:
         narrate(f"cockpit: {error}")
     if errors:

@@ -22,7 +22,8 @@ def command(reason: str | None) -> None:
     already, engines that it left behind are ended.
     """
     where = paths.find()
-    if node_process.running(where):
+    ran = node_process.running(where)
+    if ran:
         pid = node_process.holder(where)
         if not asyncio.run(_ask(where, reason)) and not node_process.terminate(where) and pid is not None:
             narrate(f"the node (pid {pid}) does not react and is killed; its engines are ended next")
@@ -35,7 +36,10 @@ def command(reason: str | None) -> None:
     from cockpit.commands.leftovers import end_leftovers
 
     ended = end_leftovers(where)
-    narrate(f"ended {ended} processes that an earlier node left" if ended else "stopped; no process is left")
+    if ended:
+        narrate(f"ended {ended} processes that an earlier node left; none is left")
+    else:
+        narrate("stopped; no process is left" if ran else "nothing is running")
 
 
 async def _ask(where: paths.Paths, reason: str | None) -> bool:

@@ -53,5 +53,5 @@ def _verb(verb: Verb, line: str) -> None:
 
 
 _verb("start", "Start engines; failures of the past are forgotten.")
-_verb("stop", "Drain and stop engines; they stay stopped across restarts of the node.")
+_verb("stop", "Drain and stop engines until started again.")
 _verb("restart", "Drain, stop and start engines.")

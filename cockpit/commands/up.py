@@ -47,7 +47,7 @@ def command(config: Path | None, profile: str | None, listen: str | None, wait: 
     if listen is not None:
         arguments += ["--listen", listen]
     if node_process.running(where):
-        _compare(str(config) if config else f"sim:{profile}" if profile else None)
+        _compare(str(config) if config else f"sim:{profile}" if profile else None, listen)
     else:
         try:
             node_process.start(where, arguments)
@@ -61,12 +61,19 @@ def command(config: Path | None, profile: str | None, listen: str | None, wait: 
         raise SystemExit(FAILED)
 
 
-def _compare(asked: str | None) -> None:
+def _compare(asked: str | None, listen: str | None) -> None:
     """A running node is fine when it runs what is asked for."""
-    running = with_node(NodeClient.status).node
+    status = with_node(NodeClient.status)
+    running = status.node
     if asked is not None and running.config != asked:
         fail(
             f"the node (pid {running.pid}) already runs {running.config or 'without a config'}",
+            "`cockpit down` first, then up again",
+            BAD_INPUT,
+        )
+    if listen is not None and not listen.endswith(":0") and listen != status.gateway.listen:
+        fail(
+            f"the gateway of the node (pid {running.pid}) already listens on {status.gateway.listen}",
             "`cockpit down` first, then up again",
             BAD_INPUT,
         )
