@@ -41,12 +41,14 @@ def command(name: str, follow: bool, lines: int, launch: int | None, as_json: bo
             printer.add(chunk.launch_id, last_lines(text, lines, begins_inside=begins_inside))
         else:
             printer.add(chunk.launch_id, chunk.text)
-            async for chunk in _to_end(node, name, chunk):
-                printer.add(chunk.launch_id, chunk.text)
+            async for piece in _to_end(node, name, chunk):
+                printer.add(piece.launch_id, piece.text)
+                chunk = piece
         while follow and not (chunk.ended and launch is not None):
             await asyncio.sleep(LOOK_S)
-            async for chunk in _to_end(node, name, chunk):
-                printer.add(chunk.launch_id, chunk.text)
+            async for piece in _to_end(node, name, chunk):
+                printer.add(piece.launch_id, piece.text)
+                chunk = piece
             if chunk.ended and launch is None and (later := await _next_launch(node, name, chunk.launch_id)):
                 chunk = await node.log(name, later, 0, CHUNK_BYTES)
                 printer.add(chunk.launch_id, chunk.text)
