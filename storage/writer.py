@@ -122,7 +122,7 @@ class Writer:
             return False
         try:
             async with asyncio.timeout(ANSWER_LIMIT_S):
-                return await asyncio.shield(waiting.written)
+                return await waiting.written
         except TimeoutError:
             self._stalled = True
             self._refusal = f"no answer from the disk for {ANSWER_LIMIT_S:g} s"
