@@ -42,7 +42,6 @@ class SimulatedBackend:
             if endpoint.uds
             else [f"--host={endpoint.host}", f"--port={endpoint.port}"]
         )
-        faults = [word for fault in timing.faults for word in ("--fault", fault)]
         env = engine_environment(self._inherited, self._python, deployment.env, api_key)
         env["PYTHONPATH"] = self._source_root
         return LaunchPlan(
@@ -55,7 +54,6 @@ class SimulatedBackend:
                 f"--model={deployment.model}",
                 f"--served-model-name={deployment.name}",
                 f"--timing={msgspec.json.encode(timing).decode()}",
-                *faults,
             ),
             env=env,
             endpoint=endpoint,

@@ -116,7 +116,9 @@ class VllmBackend:
         product = 1
         for value in stated:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise SpecError(f"{where}.args: parallel sizes must be whole numbers, not {value!r}", "")
+                raise SpecError(
+                    f"{where}.args: parallel sizes must be whole numbers, not {value!r}", 'write 2, not "2"'
+                )
             product *= value
         if devices and product != devices:
             raise SpecError(
