@@ -40,6 +40,8 @@ class EventBus:
             asyncio.Queue()
         )
         self._subscriptions: list[Subscription] = []
+        self._closing = False
+        self._ended = False
 
     def post(self, event: Event) -> None:
         """Accept an event without waiting."""
@@ -47,6 +49,8 @@ class EventBus:
 
     async def record(self, event: Event) -> tuple[Event, bool]:
         """Accept an event and wait until it is kept: the event with its id, and whether it is on disk."""
+        if self._ended:
+            return await self._recorder.record_event(event)
         kept: asyncio.Future[tuple[Event, bool]] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait((event, kept))
         return await kept
@@ -55,6 +59,8 @@ class EventBus:
     async def subscribe(self) -> AsyncIterator[Subscription]:
         """Hear of every event kept from now on."""
         subscription = Subscription()
+        if self._ended:
+            subscription._put(None)
         self._subscriptions.append(subscription)
         try:
             yield subscription
@@ -62,8 +68,11 @@ class EventBus:
             self._subscriptions.remove(subscription)
 
     async def run(self) -> None:
-        """Pump until `close`; what was accepted before is kept first."""
-        while (item := await self._queue.get()) is not None:
+        """Pump until `close`; what is accepted before the last is kept, is kept too."""
+        while not (self._closing and self._queue.empty()):
+            item = await self._queue.get()
+            if item is None:
+                continue
             event, waiter = item
             kept, durable = await self._recorder.record_event(event)
             if waiter is not None and not waiter.done():
@@ -71,9 +80,11 @@ class EventBus:
             for subscription in self._subscriptions:
                 if not subscription.lagged:
                     subscription._put(kept)
+        self._ended = True
         for subscription in self._subscriptions:
             subscription._put(None)
 
     def close(self) -> None:
         """Let `run` end once all that was accepted is kept."""
+        self._closing = True
         self._queue.put_nowait(None)
