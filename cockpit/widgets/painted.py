@@ -92,11 +92,14 @@ class PaintedLines(Widget):
         base, width = self.rich_style, self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, base)
+        plain = False
         if y == self._cursor:
             base += self._style("cursor", cursor_style)
+            # Reversed, the colour of a role would become a patch of background.
+            plain = bool(base.reverse)
+        line = fit_line(self._lines[y], width)
         segments = [
-            Segment(_safe(text), base + self._role_style(role))
-            for text, role in fit_line(self._lines[y], width)
+            Segment(_safe(text), base if plain else base + self._role_style(role)) for text, role in line
         ]
         return Strip(segments).adjust_cell_length(width, base).simplify()
 
