@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
@@ -69,13 +70,12 @@ def braille(points: Sequence[float | None], rows: int, top: float) -> list[str]:
     return ["".join(chr(BRAILLE + cell) if cell else " " for cell in row) for row in grid]
 
 
+_STEPS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+
+
 def nice_top(highest: float) -> float:
-    """The axis' end: 1, 2 or 5 times a power of ten, at or above the highest value."""
+    """The axis' end: a round number at or above the highest value."""
     if highest <= 0:
         return 1.0
-    step = 1.0
-    while step < highest:
-        step *= 10
-    while step / 10 >= highest:
-        step /= 10
-    return next(part * step for part in (0.1, 0.2, 0.5, 1.0) if part * step >= highest)
+    power = 10.0 ** math.floor(math.log10(highest))
+    return next((step * power for step in _STEPS if step * power >= highest), 10.0 * power)

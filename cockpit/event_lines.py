@@ -18,7 +18,7 @@ def event_line(event: Event, width: int) -> Line:
     if event.reason:
         message = f"{message}: {clean_line(event.reason)}"
     target: Line = ()
-    if width >= NARROW and not message.startswith(event.target):
+    if width >= NARROW and event.target not in message:
         target = ((f"{event.target}  ", "muted"),)
     line: Line = (
         (f" {fmt.clock(event.at_s)}  ", "muted"),

@@ -175,7 +175,7 @@ def _gpu_cells(gpu: GpuReading | None, history: FleetHistory, glyphs: Glyphs) ->
     trend = charts.bars(history.utilisation(gpu.uuid, SM_TREND), SM_TREND, glyphs.bars)
     return {
         "sm": _number(fmt.percent(gpu.utilisation_ratio)),
-        "sm_trend": ((trend, "trend"),),
+        "sm_trend": ((trend, "muted"),),
         "memory": _number(fmt.gib(gpu.memory_used_bytes)),
         "memory_bar": ((charts.gauge(memory, MEMORY_BAR, glyphs.bars), "muted"),),
         "nvlink_tx": _number(fmt.gigabytes_per_s(gpu.nvlink_tx_bytes_per_s)),
@@ -192,7 +192,7 @@ def _engine_cells(engine: EngineView, history: FleetHistory, glyphs: Glyphs) -> 
     trend = charts.bars(history.kv_used(engine.name, KV_TREND), KV_TREND, glyphs.bars)
     return {
         "kv": _number(fmt.percent(engine.kv_used_ratio), heat(engine.kv_used_ratio)),
-        "kv_trend": ((trend, "trend"),),
+        "kv_trend": ((trend, "muted"),),
         "running": _number(fmt.count(engine.running)),
         "waiting": _number(fmt.count(engine.waiting), "warning" if engine.waiting else "text"),
         "tokens": _number(fmt.rate(None if reading is None else reading.generation_tokens_per_s)),

@@ -131,6 +131,25 @@ def _check(table: str, values: dict[str, str], known: tuple[str, ...]) -> None:
             raise ThemeError(f"[{table}] {key} = {values[key]!r} is no colour") from error
 
 
+ANSI_VARIABLES = {
+    "ansi-background": "ansi_black",
+    "ansi-foreground": "ansi_white",
+    "block-cursor-foreground": "ansi_bright_white",
+    "block-cursor-blurred-foreground": "ansi_bright_white",
+    "input-cursor-background": "ansi_default",
+    "input-cursor-foreground": "ansi_default",
+    "input-cursor-text-style": "reverse",
+    "input-selection-background": "ansi_blue",
+    "input-selection-foreground": "ansi_bright_white",
+    "screen-selection-background": "ansi_blue",
+    "screen-selection-foreground": "ansi_bright_white",
+    "scrollbar-corner-color": "ansi_default",
+    "scrollbar-background-hover": "ansi_default",
+    "scrollbar-background-active": "ansi_default",
+}
+"""What Textual's widgets need of an ANSI theme and do not derive."""
+
+
 def _theme(name: str, palette: Palette) -> Theme:
     color = palette.colors
     return Theme(
@@ -147,7 +166,7 @@ def _theme(name: str, palette: Palette) -> Theme:
         panel=color["panel"],
         dark=palette.dark,
         ansi=palette.ansi,
-        variables=_variables(palette),
+        variables=_variables(palette) | (ANSI_VARIABLES if palette.ansi else {}),
     )
 
 

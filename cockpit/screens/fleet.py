@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 TRENDS_FROM_CELLS = 110
 """Narrower, the events need the whole width."""
+NOTICE_FROM_LINES = 16
+"""Lower, the rows need every line; SIM stands in the header all the same."""
 EVENT_LINES = 2
 """What the table leaves to the events however many GPUs there are; with the rule above them."""
 
@@ -118,7 +120,7 @@ class FleetScreen(Screen[None]):
         self.query_one(ProblemLine).show_problems(problems(app.frame, app.connection, now_s))
         text = notice(app.frame, app.glyphs)
         line = self.query_one("#notice", PaintedLines)
-        line.display = bool(text)
+        line.display = bool(text) and self.size.height >= NOTICE_FROM_LINES
         line.show((((f" {text}", "sim"),),))
 
     def _size_table(self, table: LiveTable) -> None:
