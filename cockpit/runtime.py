@@ -108,6 +108,7 @@ class Node:
             intent = await read_intent(
                 self._start, self._where, recorder, os.environ, has_gpus=nvml_available()
             )
+            recorder.store.keep_samples(intent.sections.storage.keep_samples_hours * 3600.0)
             root = Path(__file__).resolve().parent.parent
             known = KnownInterpreters(os.environ, sys.executable, str(root))
             gateway = Gateway(
@@ -151,6 +152,10 @@ class Node:
             )
             async with asyncio.TaskGroup() as tasks:
                 pump = tasks.create_task(bus.run(), name="events")
+                if recorder.store.notice:
+                    bus.post(
+                        self._event("node.database_damaged", recorder.store.notice, severity=Severity.WARNING)
+                    )
                 bus.post(self._event("node.started", f"node started, gateway on {listen}"))
                 await self._end_leftovers(recorder, bus)
                 async with fleet:

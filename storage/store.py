@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -59,6 +60,10 @@ class Store:
     def dropped_samples(self) -> int:
         """Samples given up since the start."""
         return self._writer.dropped_samples
+
+    def keep_samples(self, seconds: float) -> None:
+        """How long samples are kept from now on."""
+        self._writer.limits = dataclasses.replace(self._writer.limits, samples_s=seconds)
 
     async def add_event(self, record: EventRecord) -> tuple[EventRecord, bool]:
         """Keep an event: with its id, and whether it is on disk."""

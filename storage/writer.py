@@ -73,7 +73,8 @@ class Writer:
     def __init__(self, path: Path, now: Callable[[], float], limits: Limits) -> None:
         self._path = path
         self._now = now
-        self._limits = limits
+        self.limits = limits
+        """How long things are kept; may be changed at any time."""
         self._pending: deque[_Waiting] = deque()
         self._samples: list[Statement] = []
         self._wake = asyncio.Event()
@@ -245,7 +246,7 @@ class Writer:
     async def _clean(self, connection: aiosqlite.Connection) -> bool:
         """Remove what is too old, in pieces; False when changes came in between."""
         try:
-            for sql, values in expired(self._limits, self._now()):
+            for sql, values in expired(self.limits, self._now()):
                 while (await connection.execute(sql, values)).rowcount:
                     if self._pending or self._closing:
                         return False

@@ -263,3 +263,10 @@ async def test_a_question_without_an_answer_ends(store: Store, monkeypatch: pyte
 async def test_a_question_that_makes_no_sense_is_an_error_of_ours(store: Store) -> None:
     with pytest.raises(StorageError, match="cannot be read: no such table"):
         await store.read._rows("SELECT * FROM nowhere", [])
+
+
+async def test_how_long_samples_are_kept_can_change_and_events_stay(store: Store) -> None:
+    events_s = store._writer.limits.events_s
+    store.keep_samples(60.0)
+    assert store._writer.limits.samples_s == 60.0
+    assert store._writer.limits.events_s == events_s
