@@ -37,9 +37,7 @@ class KnownInterpreters:
             found = await interpreters.find(self._environment)
             self._found[None] = found[0] if found else None
         named = sorted(name for name in names if name is not None)
-        answers = await asyncio.gather(
-            *(interpreters.probe(Path(name), self._environment) for name in named)
-        )
+        answers = await asyncio.gather(*(interpreters.probe(Path(name), self._environment) for name in named))
         for name, answer in zip(named, answers, strict=True):
             if not isinstance(answer, Interpreter):
                 who = next(spec.name for spec in deployments if spec.python == name)
