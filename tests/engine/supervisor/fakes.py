@@ -118,6 +118,8 @@ class FakeRecorder:
     """`started 1`, `ready 1`, `ended 1`, … as they came."""
     faults: int = 0
     """How many of the next ends cannot be recorded."""
+    start_faults: int = 0
+    """The same of starts."""
 
     async def record_event(self, event: Event) -> tuple[Event, bool]:
         return event, True
@@ -136,6 +138,9 @@ class FakeRecorder:
     ) -> int:
         for _ in range(3):
             await asyncio.sleep(0)
+        if self.start_faults:
+            self.start_faults -= 1
+            raise RuntimeError("a bug in the recorder")
         self.started.append((engine, pid))
         self.order.append(f"started {len(self.started)}")
         return len(self.started)

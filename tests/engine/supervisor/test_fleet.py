@@ -167,6 +167,22 @@ async def test_a_fault_while_serving_does_not_hang_a_stop(tmp_path: Path) -> Non
         assert states(fleet) == ["stopped"]
 
 
+async def test_a_launch_that_cannot_be_recorded_is_ended_and_no_other_record_touched(tmp_path: Path) -> None:
+    world = FakeWorld(tmp_path)
+    async with Fleet(world.surroundings) as fleet:
+        fleet.add(replica(), wanted=True)
+        await fleet.settle(["qwen/0"])
+        world.recorder.start_faults = 1
+        fleet.order(["qwen/0"], "restart")
+        await wait_until(lambda: "engine.supervision_fault" in world.kinds)
+        await wait_until(lambda: world.time.sleeping > 0)
+        await world.time.advance(fleet_module.FAULT_PAUSE_S)
+        await asyncio.wait_for(fleet.settle(["qwen/0"]), 5.0)
+        assert states(fleet) == ["ready"]
+        assert [process.running for process in world.launched] == [False, False, True]
+        assert world.recorder.order == ["started 1", "ready 1", "ended 1", "started 2", "ready 2"]
+
+
 @pytest.mark.parametrize(
     ("target", "expected"),
     [

@@ -307,6 +307,18 @@ async def test_a_session_that_only_has_the_number_is_left_alone(launch: Launch, 
     assert len(process.members()) == 2
 
 
+async def test_remains_older_than_the_launch_are_of_an_earlier_session_of_that_number(launch: Launch) -> None:
+    process = launch("orphan")
+    await up(process)
+    os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+    (orphan,) = process.members()
+    left = Leftover(1, "qwen/0", process.session_id, orphan.start_ticks + 1, sessions.boot_id())
+    assert left.members() == ()
+    assert await end_leftovers((left,), GRACE) == {1: 0}
+    assert sessions.lives(orphan)
+
+
 async def test_leftovers_that_are_long_gone_cost_nothing() -> None:
     gone = tuple(Leftover(n, "qwen/0", 2**22 + n, 5, sessions.boot_id()) for n in range(3))
     assert await end_leftovers(gone, GRACE) == {0: 0, 1: 0, 2: 0}
