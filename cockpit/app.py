@@ -84,6 +84,11 @@ def _commands() -> type[Provider]:
     return CockpitCommands
 
 
+def _invites_a_launch(frame: Frame) -> bool:
+    """Whether the machine has GPUs of its own and nothing to do: then the form is what comes first."""
+    return bool(frame.gpus) and not frame.simulated and not frame.engines
+
+
 class CockpitApp(App[None]):
     """The cockpit on one node.
 
@@ -173,11 +178,14 @@ class CockpitApp(App[None]):
 
     @on(FrameArrived)
     def _frame_arrived(self, message: FrameArrived) -> None:
+        first = self.frame is None
         self.frame = message.frame
         self.history.add(message.frame)
         for screen in self.screen_stack:
             if isinstance(screen, ShowsFrames) and screen.is_mounted:
                 screen.show_frame(message.frame)
+        if first and len(self.screen_stack) == 1 and _invites_a_launch(message.frame):
+            self.show_launch()
 
     @on(EventArrived)
     def _event_arrived(self, message: EventArrived) -> None:
