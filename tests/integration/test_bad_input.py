@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sqlite3
 from pathlib import Path
@@ -47,7 +48,11 @@ ENGINE = '[[engine]]\nname = "a"\nmodel = "Qwen/Qwen3-8B"\nbackend = "simulated"
             "",
         ),
         (ENGINE.replace("simulated", "vllm") + 'python = "/nowhere/python"\n', "/nowhere/python", ""),
-        (ENGINE.replace("Qwen/Qwen3-8B", "./no-model"), "no-model", "config.json"),
+        (
+            ENGINE.replace("Qwen/Qwen3-8B", "./no-model").replace("simulated", "vllm"),
+            "no-model",
+            "check the path",
+        ),
         (ENGINE + "args = { port = 1 }\n", "args", ""),
     ],
 )
@@ -55,6 +60,14 @@ def test_a_wrong_config_is_refused(home: CockpitHome, text: str, named: str, rem
     line = _refused(home, "up", "-c", _config(home, text))
     assert named in line
     assert remedy in line
+
+
+def test_a_model_folder_without_its_config_is_refused(home: CockpitHome) -> None:
+    (home.path / "weights").mkdir()
+    engine = ENGINE.replace("Qwen/Qwen3-8B", "./weights").replace("simulated", "vllm")
+    line = _refused(home, "up", "-c", _config(home, engine))
+    assert str(home.path / "weights") in line
+    assert "config.json" in line
 
 
 def test_an_unknown_profile_is_refused_with_the_known_ones(home: CockpitHome) -> None:
@@ -96,9 +109,39 @@ def test_a_gateway_port_in_use_is_named(home: CockpitHome) -> None:
     assert str(port) in line
 
 
+def test_a_group_that_does_not_exist_is_named(home: CockpitHome) -> None:
+    text = '[node]\nsocket_group = "nobody-is-in-here"\n' + ENGINE
+    line = _refused(home, "up", "-c", _config(home, text))
+    assert "nobody-is-in-here" in line
+    assert "socket_group" in line
+
+
+def test_a_refused_start_leaves_what_ran_last_as_it_was(home: CockpitHome) -> None:
+    home.ok("up", "-c", _config(home, ENGINE + "gpus = [0]\n"))
+    home.ok("down")
+    _refused(home, "up", "-c", _config(home, ENGINE + "gpus = [99]\n"))
+    home.ok("up")
+    assert [engine["name"] for engine in home.status()["engines"]] == ["a/0"]
+
+
+def test_bytes_that_are_no_request_do_not_disturb_the_node(small_node: CockpitHome) -> None:
+    for garbage in (b"\x00\xff\r\n\r\n", b"GET\r\n\r\n", b"POST /v1/engines/action HTTP/1.1\r\n"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(5)
+            connection.connect(str(small_node.socket))
+            connection.sendall(garbage)
+            connection.shutdown(socket.SHUT_WR)
+            assert b"Traceback" not in connection.recv(65_536)
+    assert small_node.status()["engines"]
+
+
 def test_config_check_says_all_that_is_wrong(home: CockpitHome, tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
     path.write_text(ENGINE + "replicas = 0\n" + ENGINE + 'python = "/nowhere"\n')
     done = home.run("config", "check", str(path))
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) >= 2
+    found = json.loads(home.run("config", "check", str(path), "--json").stdout)
+    assert found["file"] == str(path)
+    assert len(found["errors"]) >= 2
+    assert all(error["message"] and error["hint"] for error in found["errors"])

@@ -2,16 +2,64 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import shutil
 import signal
+import socket
 import stat
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cockpit.paths import run_folder
+from engine.api import schema
 from tests.support.cockpit_home import CockpitHome, living, poll
 
 pytestmark = pytest.mark.timeout(180)
+
+
+ONE = """
+[[engine]]
+name = "one"
+model = "Qwen/Qwen3-8B"
+backend = "simulated"
+gpus = [0]
+"""
+
+
+class _Unix(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("node", timeout=30)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def _ask(home: CockpitHome, method: str, path: str, body: object = None) -> dict[str, Any]:
+    connection = _Unix(home.socket)
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body))
+        response = connection.getresponse()
+        raw = response.read()
+        assert response.status == 200, raw
+        assert response.headers[schema.VERSION_HEADER] == str(schema.API_VERSION)
+    finally:
+        connection.close()
+    answer = json.loads(raw)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def _config(home: CockpitHome, text: str) -> Path:
+    path = home.path / "cockpit.toml"
+    path.write_text(text)
+    return path
 
 
 def _sessions(home: CockpitHome) -> set[int]:
@@ -100,7 +148,7 @@ def test_a_killed_engine_comes_back_and_the_event_says_why(small_node: CockpitHo
 
     def back() -> bool:
         now = small_node.engine(victim["name"])
-        return now["state"] == "ready" and now["pid"] != victim["pid"]
+        return bool(now["state"] == "ready" and now["pid"] != victim["pid"])
 
     poll(back, 30, "the engine comes back")
     assert small_node.engine(victim["name"])["restarts"] == 1
@@ -128,3 +176,124 @@ def test_sigterm_to_the_node_ends_its_engines(small_node: CockpitHome) -> None:
     os.kill(pid, signal.SIGTERM)
     poll(lambda: not living({pid}), 30, "the node ends")
     assert living(ids) == []
+
+
+def test_up_waits_and_fails_when_an_engine_does(home: CockpitHome) -> None:
+    config = _config(home, ONE + '[engine.simulated]\nfaults = ["oom-at-start"]\n')
+    done = home.run("up", "-c", str(config), "--wait", timeout_s=90)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "GPU memory" in done.stderr
+
+
+def test_up_says_what_goes_on_beside_its_data(home: CockpitHome) -> None:
+    done = home.run("up", "-c", str(_config(home, ONE)), "--wait", "--json", timeout_s=90)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["engines"][0]["state"] == "ready"
+    assert len(done.stdout.splitlines()) == 1
+    assert "one/0" in done.stderr
+
+
+def test_a_start_that_takes_too_long_has_failed(home: CockpitHome) -> None:
+    text = ONE + 'start_timeout_s = 2.0\n[engine.simulated]\nfaults = ["slow-start=600"]\n'
+    done = home.run("up", "-c", str(_config(home, text)), "--wait", timeout_s=90)
+    assert done.returncode == 1
+    ends = _ask(home, "GET", "/v1/launches?engine=one/0")["launches"]
+    assert ends[-1]["cause"]["kind"] == "start_timeout"
+
+
+def test_an_engine_that_ignores_sigterm_is_gone_after_down(home: CockpitHome) -> None:
+    config = _config(home, ONE + '[engine.simulated]\nfaults = ["ignore-sigterm"]\n')
+    home.ok("up", "-c", str(config), "--wait", timeout_s=90)
+    ids = _sessions(home)
+    home.ok("down", timeout_s=120)
+    assert living(ids) == []
+
+
+def test_events_and_conversations_outlive_the_node(small_node: CockpitHome) -> None:
+    draft = {"title": "A talk", "model": "qwen"}
+    talk = _ask(small_node, "POST", "/v1/conversations", draft)
+    said = {"role": "user", "content": "Hello"}
+    _ask(small_node, "POST", f"/v1/conversations/{talk['id']}/messages", said)
+    before = _ask(small_node, "GET", "/v1/events?limit=1000")["events"]
+    small_node.ok("down")
+    small_node.ok("up")
+    after = _ask(small_node, "GET", "/v1/events?limit=1000")["events"]
+    assert [event for event in after if event["id"] <= before[0]["id"]] == before
+    assert "action.shutdown" in [event["kind"] for event in after]
+    again = _ask(small_node, "GET", f"/v1/conversations/{talk['id']}")
+    assert again["title"] == "A talk"
+    assert [message["content"] for message in again["messages"]] == ["Hello"]
+
+
+def test_a_deployment_launched_by_hand_comes_back_and_a_removed_one_does_not(home: CockpitHome) -> None:
+    config = _config(home, ONE)
+    home.ok("up", "-c", str(config), "--wait", timeout_s=90)
+    spec = {"name": "two", "model": "Qwen/Qwen3-4B", "backend": "simulated", "gpus": [1]}
+    reply = _ask(home, "POST", "/v1/deployments", {"deployment": spec, "reason": "more of it"})
+    assert reply["durable"] is True
+    assert reply["engines"] == ["two/0"]
+    assert reply["event"]["actor"]["uid"] == os.getuid()
+    poll(lambda: home.engine("two/0")["state"] == "ready", 30, "the new engine is ready")
+    session_id = home.engine("one/0")["session_id"]
+    _ask(home, "DELETE", "/v1/deployments/one")
+    poll(lambda: [e["name"] for e in home.status()["engines"]] == ["two/0"], 30, "the other is removed")
+    assert living({session_id}) == []
+    home.ok("down")
+    config.unlink()  # what ran last does not depend on the file any more
+    home.ok("up", "--wait", timeout_s=90)
+    status = home.status()
+    assert [e["name"] for e in status["engines"]] == ["two/0"]
+    assert status["node"]["config"] == str(config)
+    assert status["simulated"] is True
+
+
+def test_a_simulated_machine_without_deployments_stays_simulated(home: CockpitHome) -> None:
+    home.ok("up", "-c", str(_config(home, ONE)), "--wait", timeout_s=90)
+    _ask(home, "DELETE", "/v1/deployments/one")
+    home.ok("down")
+    home.ok("up")
+    status = home.status()
+    assert status["engines"] == []
+    assert status["simulated"] is True
+
+
+def test_a_stream_resumes_after_an_event(small_node: CockpitHome) -> None:
+    known = _ask(small_node, "GET", "/v1/events")["events"]
+    connection = _Unix(small_node.socket)
+    try:
+        connection.request("GET", f"/v1/stream?after_event={known[-1]['id']}")
+        response = connection.getresponse()
+        lines = [json.loads(response.readline()) for _ in range(len(known))]
+    finally:
+        connection.close()
+    assert lines[0]["type"] == "hello"
+    assert [line["event"] for line in lines[1:]] == known[-2::-1]
+
+
+def test_logs_show_the_end_of_one_launch_and_the_next(small_node: CockpitHome) -> None:
+    with small_node.start("logs", "qwen/0", "-n", "0", "-f", "--json") as following:
+        assert following.stdout is not None
+        first = json.loads(following.stdout.readline())["launch"]
+        small_node.ok("engine", "restart", "qwen/0", "--wait")
+        seen: dict[int, list[str]] = {}
+        for line in following.stdout:
+            row = json.loads(line)
+            seen.setdefault(row["launch"], []).append(row["text"])
+            if row["launch"] != first and "startup complete" in row["text"]:
+                break
+        following.terminate()
+        following.communicate()
+    assert any("shutdown complete" in text for text in seen[first])
+    assert len(seen) == 2
+
+
+def test_the_short_socket_folder_is_found_by_every_process(home: CockpitHome) -> None:
+    deep = CockpitHome(home.path / ("d" * 120))
+    try:
+        deep.ok("up", "-c", str(_config(home, ONE)))
+        assert not deep.socket.exists()
+        assert deep.status()["engines"]
+    finally:
+        deep.ok("down")
+        shutil.rmtree(run_folder(deep.path / "state"))
