@@ -39,6 +39,7 @@ from engine.ports import GpuSource
 from engine.simulator.gpus import SimulatedGpus
 from engine.simulator.load import GentleLoad
 from engine.simulator.profiles import profile as find_profile
+from engine.supervisor import orphans
 from engine.supervisor.ending import Grace
 from engine.supervisor.fleet import Fleet
 from engine.supervisor.lanes import StartLanes
@@ -103,6 +104,7 @@ class Node:
         Raises:
             EngineError, ConfigError, StorageError: it cannot be run; nothing was changed.
         """
+        orphans.adopt()
         async with contextlib.AsyncExitStack() as stack:
             recorder = StoreRecorder(await stack.enter_async_context(open_store(self._where.database)))
             intent = await read_intent(
@@ -289,7 +291,8 @@ async def clear_leftovers(recorder: StoreRecorder, clock: SystemClock) -> list[t
     leftovers = await recorder.leftovers()
     ended = await end_leftovers(leftovers, Grace())
     for leftover in leftovers:
-        await recorder.launch_lost(leftover.launch_id, clock.epoch())
+        if not leftover.members():  # one that does not die is found again by the next start
+            await recorder.launch_lost(leftover.launch_id, clock.epoch())
     return [(leftover.engine, ended[leftover.launch_id]) for leftover in leftovers]
 
 
