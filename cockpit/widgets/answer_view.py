@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import Markdown, Static
-from textual.widgets.markdown import MarkdownStream
 
 from cockpit.chat_answer import Answer, figures_line
 
 FLUSH_INTERVAL_S = 0.1
 """An engine sends a hundred pieces a second; parsing Markdown for each would take the screen's time."""
-LONG_TEXT_CHARACTERS = 20_000
-"""Beyond it a flush comes as many times slower: the last block is parsed again by each."""
+DRAWING_SHARE = 0.15
+"""How much of the screen's time a streaming answer may take. A flush draws its last block anew as a whole:
+that takes 2 ms for a short paragraph and 500 ms for a code block of a thousand lines."""
+LONGEST_PAUSE_S = 5.0
+"""An answer that shows nothing new for longer looks stuck."""
 
 
 class AnswerView(Vertical):
@@ -37,11 +41,11 @@ class AnswerView(Vertical):
         self._asked = asked
         self._answer = turn
         self._simulated = simulated
-        self._stream: MarkdownStream | None = None
         self._timer: Timer | None = None
         self._pending: list[str] = []
-        self._characters = 0
-        self._skipped_flushes = 0
+        self._said_anything = False
+        self._due_s = 0.0
+        """When the next flush may be, monotonic."""
         self._thought_characters = 0
 
     def compose(self) -> ComposeResult:
@@ -56,7 +60,6 @@ class AnswerView(Vertical):
             self._show_outcome(self._answer)
         else:
             self.query_one(".answer-figures", Static).update(f"{self._asked}  …")
-            self._stream = Markdown.get_stream(self.query_one(Markdown))
             self._timer = self.set_interval(FLUSH_INTERVAL_S, self._flush, name="answer flush")
 
     def write(self, text: str, reasoning: str = "") -> None:
@@ -64,34 +67,37 @@ class AnswerView(Vertical):
         self._thought_characters += len(reasoning)
         if text:
             self._pending.append(text)
-            self._characters += len(text)
+            self._said_anything = True
 
     async def finish(self, answer: Answer, *, simulated: bool) -> None:
         """The answer is over: draw it whole once, with its figures."""
         self._answer, self._simulated = answer, simulated
         if self._timer is not None:
             self._timer.stop()
-        if self._stream is not None:
-            await self._stream.stop()
-            self._stream = None
+        self._pending.clear()
         # What is appended piecewise may leave a code fence undrawn that closed late.
         await self.query_one(Markdown).update(answer.text)
         self._show_outcome(answer)
 
     async def _flush(self) -> None:
-        if self._thought_characters and not self._characters:
+        if self._thought_characters and not self._said_anything:
             thinking = self.query_one(".answer-thinking", Static)
             thinking.display = True
             thinking.update(f"thinking, {self._thought_characters:,} characters")
-        self._skipped_flushes += 1
-        if self._stream is None or not self._pending:
+        began_s = monotonic()
+        if not self._pending or began_s < self._due_s:
             return
-        if self._skipped_flushes < 1 + self._characters // LONG_TEXT_CHARACTERS:
-            return
-        self._skipped_flushes = 0
         text = "".join(self._pending)
         self._pending.clear()
-        await self._stream.write(text)
+        self._due_s = began_s + LONGEST_PAUSE_S
+        # Not `Markdown.get_stream`, which does not tell when a piece is drawn and so cannot be paced.
+        await self.query_one(Markdown).append(text)
+        self.call_after_refresh(self._drawn, began_s)
+
+    def _drawn(self, began_s: float) -> None:
+        """A flush is on the screen: wait in proportion to what it cost."""
+        now_s = monotonic()
+        self._due_s = now_s + min((now_s - began_s) * (1 / DRAWING_SHARE - 1), LONGEST_PAUSE_S)
 
     def _show_outcome(self, answer: Answer) -> None:
         thinking = self.query_one(".answer-thinking", Static)
