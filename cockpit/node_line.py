@@ -44,9 +44,11 @@ def node_line(frame: Frame | None, now_s: float, width: int, waiting: str = "") 
         clock,
     ]
     while True:
-        line = apart((*((" ", "text"),), *_joined(left)), (*_joined(right), (" ", "text")), width)
-        if line_cells(_joined(left)) + line_cells(_joined(right)) + 4 <= width:
-            return line
+        for gap in (3, 2):
+            before, after = _joined(left, gap), _joined(right, gap)
+            line = apart(((" ", "text"), *before), (*after, (" ", "text")), width)
+            if line_cells(before) + line_cells(after) + gap + 2 <= width:
+                return line
         droppable = [part for part in (*left, *right) if part.drop]
         if not droppable:
             return line
@@ -86,8 +88,8 @@ def _figure(value: str, unit: str) -> Line:
     return ((value, "text"), (f" {unit}", "muted"))
 
 
-def _joined(parts: Sequence[_Part]) -> Line:
+def _joined(parts: Sequence[_Part], gap: int) -> Line:
     joined: Line = ()
     for number, part in enumerate(parts):
-        joined = (*joined, *((("   ", "text"),) if number else ()), *part.line)
+        joined = (*joined, *(((" " * gap, "text"),) if number else ()), *part.line)
     return joined

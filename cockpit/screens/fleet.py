@@ -63,7 +63,7 @@ class FleetScreen(Screen[None]):
         yield KeyLine((*in_scope(Scope.FLEET), *in_scope(Scope.APP)), id="keys")
 
     def on_mount(self) -> None:
-        self.query_one("#trends").border_title = " traffic "
+        self.query_one("#trends").border_title = " traffic"
         self.query_one("#events").border_title = " events "
         self.query_one(LiveTable).focus()
         self.set_interval(1.0, self._tick, name="clock")

@@ -37,7 +37,13 @@ class HelpScreen(ModalScreen[None]):
     CSS_PATH = "help.tcss"
     BINDING_GROUP_TITLE = "Help"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss(None)", "Back", id="help.back", tooltip="Close the help"),
+        Binding(
+            "escape,q,enter,question_mark,f1",
+            "dismiss(None)",
+            "Back",
+            id="help.back",
+            tooltip="Close the help",
+        ),
     ]
 
     def __init__(self, below: Screen[object], glyphs: Glyphs) -> None:

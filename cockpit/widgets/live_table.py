@@ -118,8 +118,11 @@ class LiveTable(PaintedLines, can_focus=True):
         self._draw()
 
     def on_click(self, event: events.Click) -> None:
-        index = self._top + event.y - HEADER_LINES
-        if event.y < HEADER_LINES or index >= len(self._rows):
+        at = event.get_content_offset(self)
+        if at is None or at.y < HEADER_LINES:
+            return
+        index = self._top + at.y - HEADER_LINES
+        if index >= len(self._rows):
             return
         event.stop()
         if index == self._at:
