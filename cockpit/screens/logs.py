@@ -313,9 +313,11 @@ class LogsScreen(Room):
         cause.display = bool(text)
         cause.update(Content(text))
         if self._launch is None:
-            line.update(Content(f"{self._engine or 'no engine'}  was never launched"))
+            text = f"{self._engine or 'no engine'}  was never launched"
         else:
-            line.update(Content(launch_line(self._launches, self._launch)))
+            text = launch_line(self._launches, self._launch)
+        simulated = self.frame is not None and self.frame.simulated
+        line.update(Content.assemble(("SIM  ", "bold $sim") if simulated else "", text))
 
     def _show_status(self) -> None:
         view, parts = self._view, []

@@ -19,6 +19,7 @@ from engine.model import EngineState
 from tests.support.fake_node import NOW_S, FakeNode, calm_frame, engine, frame_of
 from tests.support.log_file import LogFile
 from tests.support.room_node import ScriptedAnswer, answered
+from tests.support.snapshots import screen_text
 from tests.support.wait_until import wait_until
 
 
@@ -133,3 +134,19 @@ async def test_rooms_can_be_drawn_in_every_theme(theme: str) -> None:
         colours = {next(part.style.color for part in row if part.style) for row in rows}
 
         assert len(colours) == 3, "info, warning and error differ"
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+async def test_every_room_of_a_simulated_node_says_so(simulated: bool) -> None:
+    node = FakeNode(frame_of((engine("qwen/0", simulated=simulated),), simulated=simulated))
+    app = cockpit(node)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await wait_until(lambda: app.frame is not None)
+        for mode in ("fleet", "chat", "logs"):
+            app.show_mode(mode)
+            await pilot.pause()
+            await wait_until(lambda: bool(screen_text(app).strip()))
+            if simulated:
+                await wait_until(lambda: "SIM" in screen_text(app))
+            else:
+                assert "SIM" not in screen_text(app)
