@@ -154,7 +154,7 @@ class CockpitApp(App[None]):
         await self.node.close()
 
     def _connect(self) -> None:
-        self.run_worker(self._bridge.run(), name="node stream", group="bridge", exit_on_error=False)
+        self.run_worker(self._bridge.run, name="node stream", group="bridge", exit_on_error=False)
 
     # What the node says.
 
