@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
@@ -134,7 +134,7 @@ class NodeClient:
         """The newest frame as one object."""
         return await self._call("GET", "/v1/status", schema.StatusReply)
 
-    async def stream(self, after_event: int | None = None) -> AsyncIterator[schema.StreamLine]:
+    async def stream(self, after_event: int | None = None) -> AsyncGenerator[schema.StreamLine, None]:
         """Frames and events as they come; ends when the node does.
 
         Raises:
@@ -252,7 +252,7 @@ class NodeClient:
         replica: str | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
-    ) -> AsyncIterator[ChatChunk]:
+    ) -> AsyncGenerator[ChatChunk, None]:
         """A streamed answer through the gateway's own routes; leaving the iterator cancels the request.
 
         Raises:
