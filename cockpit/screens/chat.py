@@ -37,7 +37,14 @@ class ChatScreen(Room):
         Binding("ctrl+t", "pick_target", "Model", id="chat.model", tooltip="Choose who answers"),
         Binding("ctrl+n", "new", "New", id="chat.new", tooltip="Begin a new conversation"),
         Binding("ctrl+o", "open", "Saved", id="chat.open", tooltip="Open a saved conversation"),
-        Binding("escape", "escape", "Back", show=False, id="chat.escape"),
+        Binding(
+            "escape",
+            "escape",
+            "Back",
+            show=False,
+            id="chat.escape",
+            tooltip="Stop the answer, else leave the chat",
+        ),
     ]
 
     def __init__(self, target: str | None = None) -> None:

@@ -33,6 +33,8 @@ NO_INTERPRETER = (
     "(`cockpit doctor` says where it looked)"
 )
 SIMULATED = "This node is simulated: the deployment will be too. Start a node without --sim for a real one."
+ARGUMENTS = "key = value, one a line: gpu-memory-utilization = 0.85"
+SIMULATED_ARGUMENTS = "key = value, one a line: decode_base_s = 0.02"
 GROUPING = {False: "a replica on each GPU", True: "one replica over all of them"}
 
 
@@ -42,7 +44,7 @@ class LaunchScreen(ModalScreen[str | None]):
     CSS_PATH = "launch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "submit", "Launch", priority=True, id="launch.submit", tooltip="Start it"),
-        Binding("escape", "dismiss(None)", "Back", id="launch.back"),
+        Binding("escape", "dismiss(None)", "Back", id="launch.back", tooltip="Leave without launching"),
     ]
 
     def __init__(self) -> None:
@@ -88,7 +90,7 @@ class LaunchScreen(ModalScreen[str | None]):
                     TextArea(
                         id="arguments",
                         compact=True,
-                        placeholder="key = value, one a line: gpu-memory-utilization = 0.85",
+                        placeholder=ARGUMENTS,
                         show_line_numbers=False,
                     ),
                 )
@@ -126,6 +128,8 @@ class LaunchScreen(ModalScreen[str | None]):
             chooser.value = options.interpreters[0].python
         self.query_one(GpuChooser).offer(options.gpus, owners)
         self.query_one("#launch-submit", Button).disabled = False
+        if options.simulated:
+            self.query_one("#arguments", TextArea).placeholder = SIMULATED_ARGUMENTS
         note = SIMULATED if options.simulated else "" if options.interpreters else NO_INTERPRETER
         self.query_one("#launch-note", Static).update(note)
         self._show_fields()
@@ -196,7 +200,7 @@ class LaunchScreen(ModalScreen[str | None]):
         elif self._tried:
             review.update(Content(f"{len(result.problems)} to correct"))
         else:
-            review.update(Content("name a model; the rest has defaults"))
+            review.update(Content(f"still to say: {', '.join(result.problems)}"))
         return result
 
     @on(Button.Pressed, "#launch-cancel")

@@ -33,13 +33,31 @@ class LogsScreen(Room):
     BINDING_GROUP_TITLE = "Logs"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "pick_engine", "Engine", id="logs.engine", tooltip="Choose the engine"),
-        Binding("left_square_bracket", "launch('older')", "Older", key_display="[", id="logs.older"),
-        Binding("right_square_bracket", "launch('newer')", "Newer", key_display="]", id="logs.newer"),
+        Binding(
+            "left_square_bracket",
+            "launch('older')",
+            "Launch",
+            key_display="[ ]",
+            id="logs.older",
+            tooltip="The launch before; ] the one after",
+        ),
+        Binding(
+            "right_square_bracket",
+            "launch('newer')",
+            "Newer",
+            show=False,
+            id="logs.newer",
+            tooltip="The launch after",
+        ),
         Binding("f", "follow", "Follow", id="logs.follow", tooltip="Keep the end in sight"),
-        Binding("slash", "search", "Search", key_display="/", id="logs.search"),
+        Binding(
+            "slash", "search", "Search", key_display="/", id="logs.search", tooltip="Search the whole file"
+        ),
         Binding("n", "hit(1)", "Next", id="logs.next", tooltip="Next hit"),
         Binding("N", "hit(-1)", "Previous", show=False, id="logs.previous", tooltip="Previous hit"),
-        Binding("escape", "escape", "Back", show=False, id="logs.escape"),
+        Binding(
+            "escape", "escape", "Back", show=False, id="logs.escape", tooltip="Leave the search, then the log"
+        ),
     ]
 
     def __init__(self, engine: str | None = None) -> None:

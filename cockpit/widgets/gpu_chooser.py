@@ -15,6 +15,10 @@ from textual.widgets.option_list import Option
 
 from engine.model import GpuReading
 
+IN_USE_RATIO = 0.1
+"""A GPU with more of its memory taken serves somebody already, though no engine of ours; an idle one
+holds some hundred MiB."""
+
 
 class GpuChooser(OptionList):
     """A row for each GPU with its memory and the engine on it; space or enter ticks it."""
@@ -42,13 +46,13 @@ class GpuChooser(OptionList):
         return tuple(sorted(self._chosen))
 
     def offer(self, gpus: Sequence[GpuReading], owners: Mapping[int, str]) -> None:
-        """Show these; those that no engine is on are chosen.
+        """Show these; the free ones are chosen.
 
         Args:
             owners: engine on a GPU, by the GPU's index.
         """
         self._rows = {gpu.index: _row(gpu, owners.get(gpu.index)) for gpu in gpus}
-        self._chosen = {index for index in self._rows if index not in owners}
+        self._chosen = {gpu.index for gpu in gpus if gpu.index not in owners and not _in_use(gpu)}
         self.clear_options()
         self.add_options(Option(self._prompt(index), id=str(index)) for index in self._rows)
         self.highlighted = 0 if self._rows else None
@@ -68,6 +72,11 @@ class GpuChooser(OptionList):
 
     def _prompt(self, index: int) -> Content:
         return Content(f"[{'x' if index in self._chosen else ' '}] {self._rows[index]}")
+
+
+def _in_use(gpu: GpuReading) -> bool:
+    used, total = gpu.memory_used_bytes, gpu.memory_total_bytes
+    return used is not None and total is not None and used > total * IN_USE_RATIO
 
 
 def _row(gpu: GpuReading, owner: str | None) -> str:

@@ -40,11 +40,15 @@ class LogView(Widget, can_focus=True):
         Binding("up,k", "move(-1)", "Up", show=False, id="log.up", tooltip="One row up"),
         Binding("down,j", "move(1)", "Down", show=False, id="log.down", tooltip="One row down"),
         Binding("pageup,b", "page(-1)", "Page up", show=False, id="log.page_up", tooltip="One page up"),
-        Binding("pagedown,space", "page(1)", "Page down", show=False, id="log.page_down"),
+        Binding(
+            "pagedown,space", "page(1)", "Page down", show=False, id="log.page_down", tooltip="One page down"
+        ),
         Binding("home,g", "jump('head')", "Start", show=False, id="log.head", tooltip="To the start"),
         Binding("end,G", "jump('tail')", "End", show=False, id="log.tail", tooltip="To the end, and follow"),
-        Binding("left", "sideways(-1)", "Left", show=False, id="log.left"),
-        Binding("right", "sideways(1)", "Right", show=False, id="log.right"),
+        Binding("left", "sideways(-1)", "Left", show=False, id="log.left", tooltip="Long lines further left"),
+        Binding(
+            "right", "sideways(1)", "Right", show=False, id="log.right", tooltip="Long lines further right"
+        ),
         Binding("w", "wrap", "Wrap", id="log.wrap", tooltip="Wrap long lines, or cut them at the edge"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {

@@ -19,10 +19,11 @@ class Prompt(TextArea):
         Binding(
             "ctrl+j,shift+enter",
             "newline",
-            "New line",
+            "Line",
             key_display="^j",
             priority=True,
             id="chat.newline",
+            tooltip="Start a new line",
         ),
     ]
     DEFAULT_CSS = """

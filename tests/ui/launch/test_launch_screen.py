@@ -96,6 +96,11 @@ async def test_all_fields_reach_the_deployment() -> None:
         )
 
 
+async def test_gpu_that_somebody_else_uses_is_not_chosen() -> None:
+    async with form(frame=frame_of(gpus=GPUS)) as (screen, _, _, _):
+        assert screen.query_one(GpuChooser).chosen == (1, 2, 3)
+
+
 async def test_gpus_are_ticked_with_the_keyboard() -> None:
     async with form() as (screen, pilot, _, _):
         chooser = screen.query_one(GpuChooser)
