@@ -17,6 +17,7 @@ from textual.binding import BindingType
 from textual.command import Provider
 from textual.reactive import var
 from textual.screen import Screen
+from textual.types import CSSPathType
 from textual.worker import Worker, WorkerState
 
 from cockpit.actions import Scope, bindings
@@ -101,7 +102,8 @@ class CockpitApp(App[None]):
     """
 
     TITLE = "vllm-cockpit"
-    CSS_PATH = "app.tcss"
+    # The first screen's rules are read with the app's: read later, all rules are parsed again (40 ms).
+    CSS_PATH: ClassVar[CSSPathType | None] = ["app.tcss", "screens/fleet.tcss"]
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         "fleet": _fleet,
         "chat": _chat,
@@ -153,8 +155,9 @@ class CockpitApp(App[None]):
     async def on_unmount(self) -> None:
         await self.node.close()
 
-    def _connect(self) -> None:
-        self.run_worker(self._bridge.run, name="node stream", group="bridge", exit_on_error=False)
+    @work(group="bridge", name="node stream", exit_on_error=False)
+    async def _connect(self) -> None:
+        await self._bridge.run()
 
     # What the node says.
 
