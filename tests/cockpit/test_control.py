@@ -3,159 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 import pytest
 
-from cockpit.control import NodeControl
-from cockpit.recording import HISTORY_LIMIT, StoreRecorder
 from engine.api import schema
-from engine.api.frames import FrameHub
-from engine.backends.known_interpreters import KnownInterpreters
 from engine.errors import EngineError, PlacementError, SpecError, StateError, UnknownTargetError
-from engine.event_bus import EventBus
-from engine.events import Actor, Event
-from engine.gateway.server import Gateway
-from engine.model import DeploymentSpec, GpuReading, NodeView, ReplicaSpec
-from engine.supervisor.fleet import Fleet
-from engine.supervisor.inbox import Order
-from storage.store import Store, open_store
+from engine.events import Actor
+from engine.model import DeploymentSpec
+from tests.cockpit.desk import ADA, GPUS, NODE, Desk, desk_in
 from tests.engine.api.support import frame
-from tests.engine.supervisor.fakes import FakeWorld, replica
 from tests.support.wait_until import wait_until
 
 Verb = Literal["start", "stop", "restart"]
 VERBS: tuple[Verb, ...] = ("start", "stop", "restart")
-ADA = Actor("ada", 1000)
-NODE = NodeView(name="n", pid=1, version="0", uptime_s=1.0, state_dir="/s")
-GPUS = tuple(
-    GpuReading(index=i, uuid=f"GPU-{i:04d}-0000", name="g", at_s=0.0, simulated=True) for i in range(4)
-)
-
-
-class Gpus:
-    """Four GPUs, of which the last cannot be read."""
-
-    simulated = True
-
-    async def read(self) -> tuple[GpuReading, ...]:
-        return (*GPUS[:3], msgspec.structs.replace(GPUS[3], problem="lost"))
-
-    def problem(self) -> str | None:
-        return None
-
-    async def close(self) -> None:
-        pass
-
-
-class Recorder(StoreRecorder):
-    """A real one that says in which order it is used, and may have lost its disk."""
-
-    def __init__(self, store: Store, order: list[str]) -> None:
-        super().__init__(store)
-        self.order = order
-        self.durable = True
-        self.gate: asyncio.Event | None = None
-
-    async def record_event(self, event: Event) -> tuple[Event, bool]:
-        if self.gate is not None and event.kind.startswith("action."):
-            self.order.append(f"waits {event.kind}")
-            await self.gate.wait()
-        kept, durable = await super().record_event(event)
-        self.order.append(event.kind)
-        return kept, durable and self.durable
-
-    async def set_wanted(self, engines: Sequence[str], wanted: bool) -> None:
-        await super().set_wanted(engines, wanted)
-        self.order.append(f"wanted={wanted}")
-
-    async def keep_deployment(self, deployment: DeploymentSpec) -> None:
-        await super().keep_deployment(deployment)
-        self.order.append("kept")
-
-    async def forget_deployment(self, name: str) -> None:
-        await super().forget_deployment(name)
-        self.order.append("forgotten")
-
-
-class WatchedFleet(Fleet):
-    """A real one that says when it is used."""
-
-    order_of: list[str]
-
-    def order(self, names: Sequence[str], order: Order) -> None:  # type: ignore[override]
-        self.order_of.append(f"ordered {order}")
-        super().order(names, order)
-
-
-@dataclass
-class Desk:
-    """A node without process, socket and GPUs."""
-
-    control: NodeControl
-    recorder: Recorder
-    bus: EventBus
-    fleet: WatchedFleet
-    world: FakeWorld
-    frames: FrameHub
-    order: list[str]
-
-    @property
-    def names(self) -> list[str]:
-        return [view.name for view in self.fleet.views()]
-
-
-def _simulated(index: int) -> ReplicaSpec:
-    """One of two engines on the first two GPUs."""
-    placed = replica(f"qwen/{index}", gpus=(index,))
-    deployment = msgspec.structs.replace(placed.deployment, backend="simulated", gpus=[0, 1])
-    return msgspec.structs.replace(placed, deployment=deployment)
-
-
-@asynccontextmanager
-async def _desk(folder: Path, *, started: bool = True) -> AsyncIterator[Desk]:
-    world, order, frames = FakeWorld(folder), list[str](), FrameHub()
-    known = KnownInterpreters({}, "/python", "/root")
-    async with open_store(folder / "c.db") as store:
-        recorder = Recorder(store, order)
-        bus = EventBus(recorder)
-        gateway = Gateway(lambda: fleet.replicas(), world.clock)
-        fleet = WatchedFleet(world.surroundings)
-        fleet.order_of = order
-        control = NodeControl(
-            fleet=fleet,
-            bus=bus,
-            recorder=recorder,
-            frames=frames,
-            gateway=gateway,
-            gpus=Gpus(),
-            known=known,
-            clock=world.clock,
-            node=lambda: NODE,
-            simulated=True,
-            folder=folder,
-        )
-        if started:
-            control.started.set()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(bus.run())
-            async with fleet:
-                for index in range(2):
-                    fleet.add(_simulated(index), wanted=True)
-                await fleet.settle(["qwen/0", "qwen/1"])
-                yield Desk(control, recorder, bus, fleet, world, frames, order)
-            bus.close()
-        await gateway.close()
 
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    async with _desk(tmp_path) as desk:
+    async with desk_in(tmp_path) as desk:
         yield desk
 
 
@@ -353,133 +222,13 @@ async def test_while_it_is_being_stopped_a_node_takes_no_orders(desk: Desk) -> N
 
 
 async def test_what_is_asked_before_the_start_is_done_waits_for_it(tmp_path: Path) -> None:
-    async with _desk(tmp_path, started=False) as desk:
+    async with desk_in(tmp_path, started=False) as desk:
         asked = asyncio.create_task(desk.control.launch(_launch(), ADA))
         for _ in range(5):
             await asyncio.sleep(0)
         assert desk.order == []
         desk.control.started.set()
         assert (await asked).engines == ("new/0",)
-
-
-# The stream.
-
-
-async def _event(desk: Desk, message: str) -> int:
-    kept, _ = await desk.bus.record(Event(at_s=1.0, kind="test", target="x", message=message))
-    assert kept.id is not None
-    return kept.id
-
-
-async def _read(desk: Desk, after: int | None, until: str) -> list[str]:
-    """Types and messages, up to an event."""
-    seen: list[str] = []
-    async with asyncio.timeout(5.0), aclosing(desk.control.stream(after)) as lines:
-        async for line in lines:
-            seen.append(line.event.message if isinstance(line, schema.EventLine) else type(line).__name__)
-            if seen[-1] == "HelloLine":
-                asyncio.get_running_loop().call_soon(
-                    lambda: desk.bus.post(Event(at_s=1.0, kind="test", target="x", message="live"))
-                )
-            if seen[-1] == until:
-                break
-    return seen
-
-
-async def test_a_stream_goes_on_after_an_event_without_loss_or_repetition(desk: Desk) -> None:
-    first = await _event(desk, "one")
-    await _event(desk, "two")
-    await _event(desk, "three")
-    assert await _read(desk, first, "live") == ["HelloLine", "two", "three", "live"]
-
-
-async def test_a_stream_without_an_event_to_go_on_after_is_of_now(desk: Desk) -> None:
-    await _event(desk, "one")
-    assert await _read(desk, None, "live") == ["HelloLine", "live"]
-
-
-async def test_a_history_longer_than_one_answer_of_the_store_is_whole(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert HISTORY_LIMIT > 3
-    monkeypatch.setattr("cockpit.recording.HISTORY_LIMIT", 3)
-    first = await _event(desk, "first")
-    for number in range(10):
-        await _event(desk, str(number))
-    assert await _read(desk, first, "live") == ["HelloLine", *map(str, range(10)), "live"]
-
-
-async def test_events_during_the_history_are_told_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = await _event(desk, "first")
-    history = desk.recorder.events_after
-
-    async def slow(event_id: int) -> tuple[Event, ...]:
-        if event_id == first:
-            await _event(desk, "meanwhile")  # in the history and in the live queue
-        return await history(event_id)
-
-    monkeypatch.setattr(desk.recorder, "events_after", slow)
-    seen: list[str] = []
-    async with asyncio.timeout(5.0), aclosing(desk.control.stream(first)) as lines:
-        async for line in lines:
-            if isinstance(line, schema.EventLine):
-                seen.append(line.event.message)
-                if seen[-1] == "end":
-                    break
-                desk.bus.post(Event(at_s=1.0, kind="test", target="x", message="end"))
-    assert seen == ["meanwhile", "end"]
-
-
-async def test_an_event_of_another_history_does_not_silence_the_stream(desk: Desk) -> None:
-    await _event(desk, "one")
-    assert await _read(desk, 10**6, "live") == ["HelloLine", "one", "live"]
-
-
-async def test_a_slow_reader_misses_frames_and_no_events(desk: Desk) -> None:
-    async with aclosing(desk.control.stream(None)) as lines:
-        assert isinstance(await anext(lines), schema.HelloLine)
-        messages: list[str] = []
-        stamps: list[float] = []
-        desk.frames.publish(frame(0.0))
-        first = await anext(lines)
-        assert isinstance(first, schema.FrameLine)
-        for number in range(1, 101):  # it does not read meanwhile
-            desk.frames.publish(frame(float(number)))
-            await _event(desk, str(number))
-        async with asyncio.timeout(5.0):
-            while len(messages) < 100 or not stamps or stamps[-1] < 100.0:
-                line = await anext(lines)
-                if isinstance(line, schema.EventLine):
-                    messages.append(line.event.message)
-                elif isinstance(line, schema.FrameLine):
-                    stamps.append(line.frame.at_s)
-    assert messages == [str(number) for number in range(1, 101)]
-    assert len(stamps) < 10
-    assert stamps == sorted(stamps)
-
-
-async def test_a_stream_that_is_left_leaves_no_task_and_no_subscription(desk: Desk) -> None:
-    before = asyncio.all_tasks()
-    async with aclosing(desk.control.stream(None)) as lines:
-        await anext(lines)
-        desk.frames.publish(frame(1.0))
-        await anext(lines)
-    await wait_until(lambda: asyncio.all_tasks() == before)
-    assert desk.bus._subscriptions == []
-
-
-async def test_the_last_line_says_who_stopped_the_node(desk: Desk) -> None:
-    async def last() -> schema.StreamLine:
-        lines = [line async for line in desk.control.stream(None)]
-        return lines[-1]
-
-    reading = asyncio.create_task(last())
-    await wait_until(lambda: len(desk.bus._subscriptions) == 1)
-    await desk.control.shutdown(schema.ShutdownRequest(), ADA)
-    assert await reading == schema.StoppingLine(by="ada")
-
-
-# Status and logs.
 
 
 async def test_status_is_of_this_moment(desk: Desk) -> None:
