@@ -25,7 +25,7 @@ class Problem:
 
 def problems(frame: Frame | None, connection: Connection, now_s: float) -> tuple[Problem, ...]:
     """All that is wrong now; where the node is gone that comes first, the rest is of the last frame."""
-    found = list(_link_problems(frame, connection, now_s))
+    found = list(link_problems(frame, connection, now_s))
     if frame is not None:
         engines = [problem for engine in frame.engines for problem in _engine_problems(engine, frame.at_s)]
         errors_first = sorted(engines, key=lambda problem: problem.severity is not Severity.ERROR)
@@ -33,7 +33,8 @@ def problems(frame: Frame | None, connection: Connection, now_s: float) -> tuple
     return tuple(found)
 
 
-def _link_problems(frame: Frame | None, connection: Connection, now_s: float) -> Iterator[Problem]:
+def link_problems(frame: Frame | None, connection: Connection, now_s: float) -> Iterator[Problem]:
+    """That the node is gone or was stopped, and how old what is shown has become."""
     age = "" if frame is None else f"; values are {fmt.age(frame.at_s, now_s)} old"
     if connection.link is Link.LOST:
         gone = fmt.age(connection.since_s, now_s)

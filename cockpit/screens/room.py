@@ -9,6 +9,10 @@ from textual.screen import Screen
 from textual.widgets import Footer
 
 from cockpit.client import NodeApi
+from cockpit.connection import Connection
+from cockpit.glyphs import Glyphs
+from cockpit.problems import link_problems
+from cockpit.widgets.problem_line import ProblemLine
 from engine.model import Frame
 
 
@@ -20,6 +24,14 @@ class RoomHost(Protocol):
     @property
     def frame(self) -> Frame | None:
         """The newest one; None before the first came."""
+        ...
+
+    @property
+    def glyphs(self) -> Glyphs: ...
+    @property
+    def connection(self) -> Connection: ...
+    def now(self) -> float:
+        """UTC epoch seconds."""
         ...
 
     def action_show_fleet(self) -> None: ...
@@ -39,6 +51,8 @@ class Room(Screen[None]):
         return cast("RoomHost", self.app).frame
 
     def compose(self) -> ComposeResult:
+        app = cast("RoomHost", self.app)
+        yield ProblemLine(app.glyphs, id="room-problem")
         yield from self.compose_room()
         # The registry's own palette key stands in the footer already.
         yield Footer(show_command_palette=False)
@@ -46,6 +60,15 @@ class Room(Screen[None]):
     def compose_room(self) -> ComposeResult:
         """The content."""
         raise NotImplementedError
+
+    def on_screen_resume(self) -> None:
+        self.show_connection(cast("RoomHost", self.app).connection)
+
+    def show_connection(self, connection: Connection) -> None:
+        """Say that the node is gone; nothing while it answers."""
+        now_s = cast("RoomHost", self.app).now()
+        line = self.query_one("#room-problem", ProblemLine)
+        line.show_problems(tuple(link_problems(self.frame, connection, now_s)))
 
     def show_frame(self, frame: Frame | None) -> None:
         """A newer frame is there; called while the screen is the active one."""

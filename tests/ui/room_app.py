@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from textual.app import App
 
+from cockpit.connection import Connection, Link
+from cockpit.glyphs import UNICODE
 from cockpit.theming import token_defaults
 from engine.model import Frame
 from tests.support.room_node import RoomNode
@@ -16,6 +20,9 @@ class RoomApp(App[None]):
         super().__init__()
         self.node = node
         self.frame = frame
+        self.glyphs = UNICODE
+        self.connection = Connection(Link.CONNECTED, 0.0)
+        self.now = time.time
         self.left = 0
         """How often a room was left for the fleet."""
 

@@ -150,3 +150,18 @@ async def test_every_room_of_a_simulated_node_says_so(simulated: bool) -> None:
                 await wait_until(lambda: "SIM" in screen_text(app))
             else:
                 assert "SIM" not in screen_text(app)
+
+
+@pytest.mark.parametrize("mode", ["chat", "logs"])
+async def test_a_room_says_that_the_node_is_gone_and_forgets_it_when_it_is_back(mode: str) -> None:
+    node = FakeNode(calm_frame())
+    app = cockpit(node)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await wait_until(lambda: app.frame is not None)
+        app.show_mode(mode)
+        await pilot.pause()
+        assert "the node went away" not in screen_text(app)
+        node.lose("the node went away")
+        await wait_until(lambda: "the node went away" in screen_text(app).splitlines()[0])
+        node.come_back()
+        await wait_until(lambda: "the node went away" not in screen_text(app), 10.0)
