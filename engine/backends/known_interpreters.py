@@ -33,9 +33,9 @@ class KnownInterpreters:
             SpecError: one that a deployment names has no vLLM, and why.
         """
         names = {spec.python for spec in deployments if spec.backend == "vllm"} - self._found.keys()
-        if None in names:
-            found = await interpreters.find(self._environment)
-            self._found[None] = found[0] if found else None
+        # A default that is not there yet is looked for again: it may be installed while the node runs.
+        if None in names and (found := await interpreters.find(self._environment)):
+            self._found[None] = found[0]
         named = sorted(name for name in names if name is not None)
         answers = await asyncio.gather(*(interpreters.probe(Path(name), self._environment) for name in named))
         for name, answer in zip(named, answers, strict=True):
