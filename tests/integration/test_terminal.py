@@ -110,6 +110,11 @@ def test_make_run_installs_nothing_a_second_time() -> None:
     if not Path(REPOSITORY / ".venv" / ".product-installed").exists():
         pytest.skip("this environment was not made by `make`")
     plan = subprocess.run(
-        ["make", "--dry-run", "run"], cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=True
+        ["make", "--no-print-directory", "--dry-run", "run"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
     )
     assert plan.stdout.split() == [".venv/bin/cockpit"]
