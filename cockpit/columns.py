@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from cockpit.format import fit
 from cockpit.spans import Line, Role, fit_line, line_cells
 
 OPTIONAL = 20
@@ -50,7 +51,16 @@ class TableRow:
 def fitting(columns: Sequence[Column], width: int, rows: Sequence[TableRow] = ()) -> tuple[Column, ...]:
     """The columns that fit, in their order, with the width that each gets."""
     kept = list(columns)
-    while _taken(kept) > width and (last := max(kept, key=lambda column: column.drop)).drop > 0:
+    names = sum(
+        max(0, min(column.width + column.grow, _longest(column, rows)) - column.width)
+        for column in columns
+        if column.by_content
+    )
+    while (last := max(kept, key=lambda column: column.drop)).drop > 0:
+        # A whole name is worth an extra column, but none of the plain ones.
+        needed = _taken(kept) + (names if last.drop >= OPTIONAL else 0)
+        if needed <= width:
+            break
         kept.remove(last)
     tight = all(column.drop < OPTIONAL for column in kept)
     widths = {column.key: column.least or column.width if tight else column.width for column in kept}
@@ -84,6 +94,8 @@ def row_line(columns: Sequence[Column], cells: Mapping[str, Line], width: int, m
         gap = " " * column.gap if number else mark + " " * (column.gap - 1)
         parts.append((gap, "accent" if not number else "text"))
         cell = cells.get(column.key, ())
+        if column.by_content:
+            cell = _cut_name(cell, column.width)
         padding = column.width - line_cells(cell)
         if column.align == "right" and padding > 0:
             parts.append((" " * padding, "text"))
@@ -91,6 +103,16 @@ def row_line(columns: Sequence[Column], cells: Mapping[str, Line], width: int, m
         else:
             parts.extend(fit_line(cell, column.width))
     return fit_line(tuple(parts), width)
+
+
+def _cut_name(cell: Line, width: int) -> Line:
+    """A name that is too long loses its middle: `tiny-lla…/0`, since the replica tells two of them apart."""
+    text = "".join(piece for piece, _ in cell)
+    head, slash, replica = text.rpartition("/")
+    room = width - len(slash) - len(replica)
+    if line_cells(cell) <= width or not slash or room < 2:
+        return cell
+    return ((fit(head, room) + slash + replica, cell[0][1]),)
 
 
 def _taken(columns: Sequence[Column]) -> int:

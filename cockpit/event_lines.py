@@ -5,11 +5,11 @@ from __future__ import annotations
 from cockpit import format as fmt
 from cockpit.log_text import clean_line
 from cockpit.spans import SEVERITY_ROLES, Line, fit_line
-from engine.events import Event
+from engine.events import NODE, Event
 
 ACTOR_CELLS = 8
 NARROW = 60
-"""Below, the target is left out: the message names it too."""
+"""Below, the node is not named as the one who acted: most that happens is its doing."""
 
 
 def event_line(event: Event, width: int) -> Line:
@@ -18,11 +18,14 @@ def event_line(event: Event, width: int) -> Line:
     if event.reason:
         message = f"{message}: {clean_line(event.reason)}"
     target: Line = ()
-    if width >= NARROW and event.target not in message:
+    if event.target not in message:
         target = ((f"{event.target}  ", "muted"),)
+    actor: Line = ((f"{fmt.fit(clean_line(event.actor.name), ACTOR_CELLS)} ", "muted"),)
+    if width < NARROW and event.actor == NODE:
+        actor = ()
     line: Line = (
         (f" {fmt.clock(event.at_s)}  ", "muted"),
-        (f"{fmt.fit(clean_line(event.actor.name), ACTOR_CELLS)} ", "muted"),
+        *actor,
         *target,
         (message, SEVERITY_ROLES[event.severity]),
     )

@@ -71,7 +71,8 @@ def _due(retry_at_s: float, now_s: float) -> str:
 def _node_problems(frame: Frame) -> Iterator[Problem]:
     if frame.node.storage_problem is not None:
         yield Problem(Severity.ERROR, f"history is not written: {frame.node.storage_problem}")
-    if frame.node.gpu_problem is not None:
+    on_cpu = bool(frame.engines) and not any(engine.gpu_indexes for engine in frame.engines)
+    if frame.node.gpu_problem is not None and not on_cpu:  # nobody misses a GPU where all run on the CPU
         yield Problem(Severity.WARNING, f"GPUs cannot be read: {frame.node.gpu_problem}")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cockpit.columns import Column, TableRow, fitting, header_lines, row_line
+from cockpit.columns import OPTIONAL, Column, TableRow, fitting, header_lines, row_line
 from cockpit.fleet_rows import COLUMNS
 from cockpit.spans import line_cells, text_of
 
@@ -71,3 +72,22 @@ def test_numbers_end_where_their_header_ends() -> None:
     row = text_of(row_line(columns, {"kv": (("100", "text"),), "ttft": (("7", "text"),)}, 80))
     assert row.index("100") + 3 == title.index("KV") + 2
     assert row.index("7") + 1 == title.index("TTFT95") + 6
+
+
+@pytest.mark.parametrize("width", [80, 100, 110, 120, 160])
+def test_a_whole_name_is_worth_an_extra_column(width: int) -> None:
+    row = TableRow("a", {"engine": (("tiny-llama-instruct/0", "text"),)})
+    columns = fitting(COLUMNS, width, (row,))
+    extra = [column.key for column in columns if column.drop >= OPTIONAL]
+    whole = "tiny-llama-instruct/0" in text_of(row_line(columns, row.cells, width))
+    assert whole or not extra
+    assert {column.key for column in columns if column.drop < OPTIONAL} == {
+        column.key for column in fitting(COLUMNS, width) if column.drop < OPTIONAL
+    }
+
+
+@given(st.integers(80, 200), st.from_regex(r"[a-z][a-z-]{0,40}/[0-9]{1,2}", fullmatch=True))
+def test_a_name_that_is_cut_keeps_its_replica(width: int, name: str) -> None:
+    row = TableRow("a", {"engine": ((name, "text"),)})
+    shown = text_of(row_line(fitting(COLUMNS, width, (row,)), row.cells, width))
+    assert "/" + name.rpartition("/")[2] in shown

@@ -56,6 +56,14 @@ def test_the_nodes_own_troubles_are_named() -> None:
     assert what(frame) == ["history is not written: disk full", "GPUs cannot be read: driver mismatch"]
 
 
+def test_nobody_misses_a_gpu_where_all_engines_run_on_the_cpu() -> None:
+    no_driver = node_view(gpu_problem="no driver")
+    assert what(frame_of((engine("tiny/0", gpus=()),), node=no_driver)) == []
+    assert what(frame_of((engine("tiny/0", gpus=(0,)),), node=no_driver)) == [
+        "GPUs cannot be read: no driver"
+    ]
+
+
 def test_a_problem_knows_its_row() -> None:
     keys = [problem.row_key for problem in problems(busy_frame(), UP, NOW_S)]
     assert keys == ["qwen/3", "moe/0#5"]

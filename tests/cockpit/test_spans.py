@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cockpit.event_lines import event_line
 from cockpit.spans import Line, apart, fit_line, heat, line_cells, text_of, wrap_line
+from engine.events import Event
 from tests.support.fake_node import past_events
 
 LINES = st.lists(st.tuples(st.text("ab 日é", max_size=12), st.just("text")), max_size=6).map(tuple)
@@ -56,3 +58,9 @@ def test_events_say_when_who_and_what_at_any_width() -> None:
             assert line_cells(event_line(event, width)) == width
     assert "anna" in text_of(event_line(past_events()[-1], 80))
     assert "maintenance" in text_of(event_line(past_events()[-1], 80))
+
+
+@pytest.mark.parametrize("width", [30, 45, 59, 60, 120])
+def test_an_event_names_what_it_is_about_at_any_width(width: int) -> None:
+    event = Event(at_s=0.0, kind="engine.launched", target="qwen/0", message="launched as pid 7")
+    assert "qwen/0" in text_of(event_line(event, width))
