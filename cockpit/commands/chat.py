@@ -49,10 +49,12 @@ def command(
 
         with_node(run)
 
+    if prompt is None and not sys.stdin.isatty():
+        prompt = sys.stdin.buffer.read().decode(errors="replace")
     if prompt is not None:
+        if not prompt.strip():
+            fail("the prompt is empty", 'give one: cockpit chat "…"', BAD_INPUT)
         ask(prompt)
-    elif not sys.stdin.isatty():
-        ask(sys.stdin.buffer.read().decode(errors="replace"))
     elif not sys.stdout.isatty():
         fail("no prompt", 'give one: cockpit chat "…"', BAD_INPUT)
     else:
