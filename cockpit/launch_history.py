@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from engine.api.schema import Launch
-from engine.model import EngineView
+from engine.model import EngineState, EngineView
 
 
 def neighbour(launches: Sequence[Launch], launch_id: int, to: Literal["older", "newer"]) -> Launch | None:
@@ -17,6 +17,16 @@ def neighbour(launches: Sequence[Launch], launch_id: int, to: Literal["older", "
         return None
     index = ids.index(launch_id) + (1 if to == "older" else -1)
     return launches[index] if 0 <= index < len(launches) else None
+
+
+def outdated(launches: Sequence[Launch], view: EngineView) -> bool:
+    """Whether a frame's engine has a launch, or a readiness, that these launches know nothing of."""
+    if view.launch_id is None:
+        return False
+    launch = next((one for one in launches if one.id == view.launch_id), None)
+    if launch is None:
+        return True
+    return launch.ready_at_s is None and launch.ended_at_s is None and view.state is EngineState.READY
 
 
 def launch_line(launches: Sequence[Launch], launch: Launch) -> str:

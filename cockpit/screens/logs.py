@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from textual.worker import Worker, WorkerState
 
 from cockpit.client import ClientError
-from cockpit.launch_history import cause_line, engine_names, launch_line, neighbour
+from cockpit.launch_history import cause_line, engine_names, launch_line, neighbour, outdated
 from cockpit.log_reader import LogReader
 from cockpit.log_search import SearchResult, hit_from, next_hit, previous_hit
 from cockpit.screens.engines import EnginesScreen
@@ -99,16 +99,16 @@ class LogsScreen(Room):
             self._poll.resume()
 
     def show_frame(self, frame: Frame | None) -> None:
-        """Open the first engine if none is, and notice that the followed one was launched again."""
+        """Open the first engine if none is, and notice that the shown one was launched or became ready."""
         if frame is None or self._poll is None:
             return
         if self._engine is None and frame.engines:
             self._engine = frame.engines[0].name
             self._open_engine(self._engine)
-        launch_id = next((view.launch_id for view in frame.engines if view.name == self._engine), None)
-        known = {launch.id for launch in self._launches}
-        if self._engine is not None and self._launches and launch_id is not None and launch_id not in known:
-            self._refresh_launches(self._engine, self._view.following)
+        view = next((one for one in frame.engines if one.name == self._engine), None)
+        if view is not None and not self._busy_with("launches") and outdated(self._launches, view):
+            launched = all(one.id != view.launch_id for one in self._launches)
+            self._refresh_launches(view.name, launched and self._view.following)
 
     def open_engine(self, engine: str) -> None:
         """Show the newest launch of this engine."""
@@ -155,7 +155,10 @@ class LogsScreen(Room):
 
     @property
     def _fetching(self) -> bool:
-        return any(worker.group == "log" and not worker.is_finished for worker in self.workers)
+        return self._busy_with("log")
+
+    def _busy_with(self, group: str) -> bool:
+        return any(worker.group == group and not worker.is_finished for worker in self.workers)
 
     def _follow_file(self) -> None:
         """Once a second, unless something is being fetched anyway."""

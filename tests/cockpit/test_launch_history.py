@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cockpit.launch_history import cause_line, engine_names, launch_line, neighbour
+from cockpit.launch_history import cause_line, engine_names, launch_line, neighbour, outdated
 from engine.api.schema import Launch
-from engine.model import ExitCause
+from engine.model import EngineState, ExitCause
 from tests.support.room_node import engine_view
 
 
@@ -63,3 +63,14 @@ def test_engines_of_the_frame_come_before_those_that_are_gone() -> None:
     names = engine_names((engine_view("b/0"), engine_view("a/0")), LAUNCHES)
 
     assert names == ["b/0", "a/0", "qwen/0"]
+
+
+def test_frame_tells_of_a_launch_or_a_readiness_that_is_not_known_yet() -> None:
+    assert outdated(LAUNCHES, engine_view("qwen/0", EngineState.STARTING, launch_id=10))
+    assert outdated((), engine_view("qwen/0", EngineState.STARTING, launch_id=1))
+    assert outdated(LAUNCHES, engine_view("qwen/0", EngineState.READY, launch_id=8))
+
+    assert not outdated(LAUNCHES, engine_view("qwen/0", EngineState.STARTING, launch_id=8))
+    assert not outdated(LAUNCHES, engine_view("qwen/0", EngineState.READY, launch_id=9))
+    assert not outdated(LAUNCHES, engine_view("qwen/0", EngineState.READY, launch_id=7))
+    assert not outdated((), engine_view("qwen/0"))

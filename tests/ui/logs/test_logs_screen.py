@@ -199,6 +199,26 @@ async def test_new_launch_of_a_followed_engine_is_opened() -> None:
         await wait_until(lambda: "new" in drawn(screen))
 
 
+async def test_launch_that_becomes_ready_is_told_though_the_file_is_not_followed() -> None:
+    node = node_with(LogFile(b"loading\n"))
+    async with logs(node, engine="qwen/0") as (screen, pilot):
+        await wait_until(lambda: "not ready yet" in header(screen))
+        await pilot.press("f")
+        node.known_launches[0] = launch(1, ready_at_s=1_002.0)
+        screen.show_frame(frame_of(engine_view("qwen/0", launch_id=1)))
+        await wait_until(lambda: header(screen).endswith("  running"))
+
+
+async def test_first_launch_of_an_engine_opens_by_itself() -> None:
+    node = RoomNode()
+    async with logs(node, engine="qwen/0") as (screen, _):
+        await wait_until(lambda: "never launched" in header(screen))
+        node.known_launches.insert(0, launch(2))
+        node.logs[2] = LogFile(b"first\n")
+        screen.show_frame(FRAME)
+        await wait_until(lambda: "first" in drawn(screen))
+
+
 async def test_engine_cannot_drive_the_terminal() -> None:
     log = LogFile(b"\x1b]0;owned\x07\x1b[2Jsafe \x1b[31mred\x1b[0m\n")
     async with logs(node_with(log)) as (screen, _):
