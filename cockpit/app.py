@@ -258,7 +258,9 @@ class CockpitApp(App[None]):
 
     def order(self, verb: Verb, engine: EngineView) -> None:
         """Start, stop or restart an engine; says why not, and asks before anything is interrupted."""
-        if (why := why_not(verb, engine)) is not None:
+        if self.connection.link in (Link.LOST, Link.STOPPED):
+            self.notify(f"no node is there to {verb} {engine.name}", severity="warning", markup=False)
+        elif (why := why_not(verb, engine)) is not None:
             self.notify(why, severity="warning")
         elif verb == "start":
             self._act(verb, engine.name)

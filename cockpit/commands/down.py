@@ -37,7 +37,8 @@ def command(reason: str | None) -> None:
 
     ended = end_leftovers(where)
     if ended:
-        narrate(f"ended {ended} processes that an earlier node left; none is left")
+        left = "1 process" if ended == 1 else f"{ended} processes"
+        narrate(f"ended {left} that an earlier node left; none is left")
     else:
         narrate("stopped; no process is left" if ran else "nothing is running")
 

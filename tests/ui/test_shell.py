@@ -86,6 +86,18 @@ async def test_start_of_a_running_engine_says_why_not() -> None:
         assert node.actions == []
 
 
+async def test_an_order_without_a_node_says_so_instead_of_trusting_old_states() -> None:
+    node = busy()
+    async with cockpit(node) as (app, pilot):
+        node.stop("anna")
+        await wait_until(lambda: app.connection.link is Link.STOPPED)
+        await pilot.press("s", "x")
+        await wait_until(lambda: "no node is there to stop qwen/0" in toasts(app))
+        assert "no node is there to start qwen/0" in toasts(app)
+        assert isinstance(app.screen, FleetScreen)
+        assert node.actions == []
+
+
 async def test_a_refused_order_is_shown_with_its_remedy() -> None:
     node = busy()
     node.action_error = NodeRefusedError("qwen/3 cannot start", "free its GPU first", status=409)
