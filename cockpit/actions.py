@@ -146,3 +146,10 @@ def bindings(scope: Scope) -> list[BindingType]:
 def asks_first(action_id: str) -> bool:
     """Whether an action waits for a confirmation."""
     return any(action.id == action_id and action.danger is Danger.CONFIRM for action in ACTIONS)
+
+
+def key_beside_text(action_id: str | None) -> str | None:
+    """How the footer writes an action's key where plain keys are typed into a field; None: as always."""
+    keys = next((action.key for action in ACTIONS if action.id == action_id), "")
+    _, _, second = keys.partition(",")
+    return second.replace("ctrl+", "^") or None

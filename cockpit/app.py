@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from textual import on, work
 from textual.app import App
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.reactive import var
 from textual.screen import Screen
 from textual.types import CSSPathType
 from textual.worker import Worker, WorkerState
 
-from cockpit.actions import Scope, bindings
+from cockpit.actions import Scope, bindings, key_beside_text
 from cockpit.bridge import Bridge, Revive
 from cockpit.client import ClientError, NodeApi
 from cockpit.connection import Connection, Link
@@ -289,6 +289,14 @@ class CockpitApp(App[None]):
             return
         note = "" if reply.durable else " (not recorded: the database cannot be written)"
         self.notify(f"{verb} {target}{note}", timeout=3, markup=False)
+
+    # Keys.
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Beside a field that takes text, the key that is no text: `?` would be typed there."""
+        focused = self.focused
+        in_text = focused is not None and focused.check_consume_key("q", "q")
+        return (key_beside_text(binding.id) if in_text else None) or super().get_key_display(binding)
 
     # Themes.
 

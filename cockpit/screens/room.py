@@ -55,7 +55,7 @@ class Room(Screen[None]):
         yield ProblemLine(app.glyphs, id="room-problem")
         yield from self.compose_room()
         # The registry's own palette key stands in the footer already.
-        yield Footer(show_command_palette=False)
+        yield Footer(show_command_palette=False, compact=True)
 
     def compose_room(self) -> ComposeResult:
         """The content."""

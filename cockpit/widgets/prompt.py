@@ -21,6 +21,7 @@ class Prompt(TextArea):
             "newline",
             "Line",
             key_display="^j",
+            show=False,  # the empty transcript names it, and the footer has no room for it at 80 columns
             priority=True,
             id="chat.newline",
             tooltip="Start a new line",
