@@ -62,6 +62,8 @@ class Room(Screen[None]):
         raise NotImplementedError
 
     def on_screen_resume(self) -> None:
+        # What got the focus while the screen was not yet the active one has told the footer nothing.
+        self.call_after_refresh(self.refresh_bindings)
         self.show_connection(cast("RoomHost", self.app).connection)
 
     def show_connection(self, connection: Connection) -> None:

@@ -46,6 +46,14 @@ async def test_chat_opened_on_an_engine_pins_it_and_follows_its_state() -> None:
         await wait_until(lambda: isinstance(app.screen, FleetScreen))
 
 
+async def test_chat_names_the_keys_of_its_focused_prompt_from_the_start() -> None:
+    app = cockpit(FakeNode(calm_frame()))
+    async with app.run_test(size=(80, 24)):
+        await wait_until(lambda: app.frame is not None)
+        app.show_chat(None)
+        await wait_until(lambda: "⏎ Send" in screen_text(app) and "f1 Help" in screen_text(app))
+
+
 async def test_answer_goes_on_while_the_operator_looks_elsewhere() -> None:
     node = FakeNode(calm_frame())
     held = ScriptedAnswer([ChatChunk(text="half")], hold=True)
