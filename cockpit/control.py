@@ -146,6 +146,7 @@ class NodeControl:
         """A piece of a launch's log."""
         found = await self._recorder.launch(engine, launch)
         if found is None:
+            self._fleet.resolve(engine)  # a name that means nothing is told with the known ones
             which = "has not been launched yet" if launch is None else f"has no launch {launch}"
             raise UnknownTargetError(f"engine {engine} {which}", "see `cockpit engines`")
         ended = found.ended_at_s is not None

@@ -139,7 +139,7 @@ def _check_sharing(placed: Sequence[ReplicaSpec]) -> None:
         if any(replica.deployment.backend == "simulated" for replica in sharers):
             raise PlacementError(
                 f"{names} are both on GPU {index}, and a simulated engine shares none",
-                "give them different `gpus`",
+                "give them different `gpus`, or free some: `cockpit engine remove DEPLOYMENT`",
             )
         total = 0.0
         for replica in sharers:

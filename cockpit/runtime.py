@@ -243,7 +243,7 @@ class Node:
                 bus.post(
                     self._event(
                         "engine.leftover_ended",
-                        f"{ended} processes that an earlier node left behind were ended",
+                        f"processes that an earlier node left behind and were ended: {ended}",
                         target=leftover,
                         severity=Severity.WARNING,
                     )

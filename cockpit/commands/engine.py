@@ -22,7 +22,7 @@ AIMS: dict[Verb, EngineState] = {
 
 @click.group()
 def command() -> None:
-    """Start, stop or restart engines.
+    """Start, stop, restart or remove engines.
 
     NAME is an engine (qwen/0), a deployment (qwen), or a GPU (gpu0, or its UUID).
     """
@@ -55,3 +55,14 @@ def _verb(verb: Verb, line: str) -> None:
 _verb("start", "Start engines; failures of the past are forgotten.")
 _verb("stop", "Drain and stop engines until started again.")
 _verb("restart", "Drain, stop and start engines.")
+
+
+@command.command()
+@click.argument("deployment")
+@click.option("--json", "as_json", is_flag=True, help="Print the reply as one JSON object.")
+def remove(deployment: str, as_json: bool) -> None:
+    """Drain, stop and forget a DEPLOYMENT; its GPUs are free then. Its logs and events stay."""
+    reply = with_node(lambda node: node.remove(deployment))
+    if as_json:
+        print_json(reply)
+    narrate(f"remove: {', '.join(reply.engines)}")

@@ -264,5 +264,8 @@ async def test_a_log_is_read_from_its_launchs_file(desk: Desk, tmp_path: Path) -
         await desk.control.log("qwen/0", launch, 0, 100)
     with pytest.raises(UnknownTargetError, match="no launch 99"):
         await desk.control.log("qwen/0", 99, 0, 100)
-    with pytest.raises(UnknownTargetError, match="not been launched"):
+    with pytest.raises(UnknownTargetError, match="qwen/1 has not been launched"):
+        await desk.control.log("qwen/1", None, 0, 100)
+    with pytest.raises(UnknownTargetError, match="is called nothing") as unknown:
         await desk.control.log("nothing", None, 0, 100)
+    assert "qwen/1" in unknown.value.hint

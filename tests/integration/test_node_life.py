@@ -297,3 +297,14 @@ def test_the_short_socket_folder_is_found_by_every_process(home: CockpitHome) ->
     finally:
         deep.ok("down")
         shutil.rmtree(run_folder(deep.path / "state"))
+
+
+def test_a_removed_deployment_is_gone_and_its_gpus_are_free(small_node: CockpitHome) -> None:
+    ids = _sessions(small_node)
+    reply = json.loads(small_node.ok("engine", "remove", "qwen", "--json"))
+    assert reply["engines"] == ["qwen/0", "qwen/1"]
+    poll(lambda: small_node.status()["engines"] == [], 30, "the engines are gone")
+    assert living(ids) == []
+    unknown = small_node.run("engine", "remove", "qwen")
+    assert unknown.returncode == 2
+    assert "qwen" in unknown.stderr
