@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -133,6 +134,7 @@ def start(paths: Paths, arguments: Sequence[str], environment: Mapping[str, str]
     Raises:
         NodeStartError: what it reported, or that it ended without a word.
     """
+    fresh = not paths.state_dir.exists()
     try:
         paths.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         log = os.open(paths.node_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -166,6 +168,9 @@ def start(paths: Paths, arguments: Sequence[str], environment: Mapping[str, str]
     if answer is None:
         ended = f"it ended with code {code}" if code is not None else "it did not answer and was ended"
         raise NodeStartError(f"the node did not start: {ended}", f"see {paths.node_log}")
+    if fresh and not running(paths):
+        # A refused first start leaves everything as it was; what it logged is said right here.
+        shutil.rmtree(paths.state_dir, ignore_errors=True)
     raise NodeStartError(str(answer.get("message", "the node did not start")), str(answer.get("hint", "")))
 
 

@@ -15,12 +15,15 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def _refused(home: CockpitHome, *arguments: str) -> str:
+    state = home.path / "state"
+    before = state.exists()
     done = home.run(*arguments)
     lines = done.stderr.strip().splitlines()
     assert done.returncode == 2, done.stderr
     assert len(lines) == 1, done.stderr
     assert done.stdout == ""
     assert home.run("status").returncode == 3  # no node was left behind
+    assert state.exists() is before  # nor anything else
     return lines[0]
 
 
