@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -107,7 +106,8 @@ def test_a_closed_terminal_harms_neither_node_nor_engines(first_run: Terminal, h
 
 def test_make_run_installs_nothing_a_second_time() -> None:
     """The stamps hold: with an environment that is there, `make run` comes straight to the cockpit."""
-    if not Path(REPOSITORY / ".venv" / ".product-installed").exists():
+    made = (REPOSITORY / ".venv" / ".product-installed").exists()
+    if not made and os.environ.get("CI") != "true":
         pytest.skip("this environment was not made by `make`")
     plan = subprocess.run(
         ["make", "--no-print-directory", "--dry-run", "run"],
